@@ -1,26 +1,53 @@
-"""Machines of the simulator: workers, local copies of remote files, and what happens to these."""
+"""Machines of the simulator: workers, local copies of remote files, files that windows spill to, and what
+happens to these."""
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
+from types import SimpleNamespace
+from typing import IO, Any
 from unittest.mock import patch
 
-from simulated_store import Actor, Scheduler
-from windrow.spark import operator_cache, task
+from simulated_store import FAULT, Actor, Scheduler
+from windrow.spark import operator_cache, partition_join, task
 from windrow.spark.operator_cache import OperatorCache
-from windrow.state import commit_log, part_files
+from windrow.state import part_files, summaries
 from windrow.state.commit_log import CommitLog
 from windrow.state.local_storage import ASIDE
 from windrow.state.store import StateStore
+from windrow.window import spill_files
 
 MACHINES, WORKERS = 2, 3
-REMOTE = 0.3
+REMOTE = 0.4
 """Of the schedules have a store that is not local, and machines with copies of its files."""
+
+
+class SpillFile:
+    """A file that a window spills to. The worker may be killed, or the disk fail, before it is mapped."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], scheduler: Scheduler) -> None:
+        self._file, self._scheduler = file, scheduler
+
+    def __enter__(self) -> SpillFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def fileno(self) -> int:
+        self._scheduler.step("map a spill file")
+        return self._file.fileno()
 
 
 class Machines:
@@ -37,11 +64,19 @@ class Machines:
     def running(self) -> Iterator[None]:
         with TemporaryDirectory(prefix="windrow-simulation-") as directory:
             self._directories = [Path(directory) / f"machine-{number}" for number in range(MACHINES)]
+            for machine in self._directories:
+                machine.mkdir(mode=0o700)
             with (
                 patch.object(operator_cache, "open_store", self._open_store),
                 patch.object(task, "open_store", self._open_store),
+                patch.object(partition_join, "local_directory", lambda: None),
+                patch.object(
+                    spill_files,
+                    "tempfile",
+                    SimpleNamespace(TemporaryFile=self._spill_file, gettempdir=lambda: "its machine"),
+                ),
                 # Actors take turns in one thread.
-                patch.object(commit_log, "FETCHING", 1),
+                patch.object(summaries, "FETCHING", 1),
                 patch.object(part_files, "FETCHING", 1),
             ):
                 yield
@@ -65,18 +100,28 @@ class Machines:
                 self._workers.append(worker)
 
         actor = self._scheduler.spawn(name, work)
-        actor.machine = self._rng.choice(self._directories) if self.remote else None
+        actor.machine = self._rng.choice(self._directories)
+        if self._rng.random() < 0.5:
+            actor.machine.mkdir(mode=0o700, exist_ok=True)  # an operator has put it back
         return actor
 
     def _open_store(self, log: CommitLog, partition: int) -> StateStore:
         """The store of a partition on the machine of the task that has its turn."""
-        store = StateStore(log, partition, self._scheduler.machine)
+        store = StateStore(log, partition, self._scheduler.machine if self.remote else None)
         if store.cache is not None and store.cache.directory in self._full:
             store.cache.largest = 0
         return store
 
+    def _spill_file(self, dir: str) -> SpillFile:
+        machine = self._scheduler.machine
+        assert machine is not None
+        self._scheduler.step("create a spill file")
+        if machine in self._full:
+            raise OSError(errno.ENOSPC, f"{FAULT}: no space left")
+        return SpillFile(TemporaryFile(dir=machine), self._scheduler)
+
     def strike(self) -> None:
-        """Something happens to the copies on a machine, at any point of what its tasks do."""
+        """Something happens to the files on a machine, at any point of what its tasks do."""
         machine = self._rng.choice(self._directories)
         fault, turns = self._rng.choice([self._lose, self._fill, self._spoil]), self._rng.randint(0, 30)
 
@@ -89,7 +134,7 @@ class Machines:
         self._scheduler.spawn("fate", work)
 
     def _lose(self, machine: Path) -> None:
-        """The directory is deleted. Whoever has mapped a file keeps it."""
+        """The directory is deleted. Whoever has mapped a file keeps it; nobody can create one."""
         shutil.rmtree(machine, ignore_errors=True)
 
     def _fill(self, machine: Path) -> None:

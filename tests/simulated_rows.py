@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import pyarrow as pa
@@ -38,7 +38,8 @@ class SimulatedRows:
     def wanted(self, batches: list[Batch]) -> Counter[tuple]:
         if not self.counted:
             return answer([batch.rows for batch in batches], self.query.streams["a"].window.size, self.late)
-        op = wr.Operator(self.query, dict.fromkeys("ab", self.schema))
+        query = replace(self.query, memory=None, disk=None)
+        op = wr.Operator(query, dict.fromkeys("ab", self.schema))
         found: Counter[tuple] = Counter()
         for batch in batches:
             found.update(ids(op.process({a: batch_of(rows, self.schema) for a, rows in batch.rows.items()})))

@@ -164,16 +164,17 @@ class SimulatedRoot(Storage):
                 self.scheduler.step(f"read the rest of {path}")
             return pa.py_buffer(data)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str, below: bool = False) -> list[Entry]:
         with refused_reads(self.at(path)):
             self.scheduler.step(f"list {path}")
         inside = f"{path}/" if path else ""
         names: dict[str, Entry] = {}
         for file in self._listed():
             if file.startswith(inside):
-                name, _, below = file[len(inside) :].partition("/")
+                name, _, rest = file[len(inside) :].partition("/")
+                name = file[len(inside) :] if below else name
                 data, modified = self.files.get(file, (b"", self.scheduler.now))
-                names[name] = Entry(name, len(data), modified, bool(below))
+                names[name] = Entry(name, len(data), modified, bool(rest) and not below)
         return list(names.values())
 
     def delete(self, path: str) -> None:

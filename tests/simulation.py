@@ -33,7 +33,7 @@ from windrow.spark import task
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import freeze_loaded_objects
-from windrow.state import rescale, store
+from windrow.state import paths, rescale, store
 from windrow.state.cleanup import KEPT_BEHIND
 from windrow.state.commit_log import CommitLog
 from windrow.state.paths import JoinId
@@ -44,6 +44,8 @@ PARTITIONS = (1, 2, 3)
 WINDOWS = {"time": "6 seconds", "rows": "2 rows per key"}
 REAL_OPERATOR = 0.1
 """Of the schedules; the others have a small one that is many times as fast."""
+PASSING = ("another run of this query", FAULT, "cannot spill")
+"""What a query is refused for may go away if these words are in it."""
 COPY = "copy"
 """The actor that copies the state."""
 
@@ -94,15 +96,18 @@ class Simulation:
         self.faults = self.rng.choice([0.0, 0.002, 0.01])
         self.real = self.rng.random() < REAL_OPERATOR
         self.counted = self.real and self.rng.random() < 0.4
+        self.spills = self.real and self.rng.random() < 0.6
         self.late = self.rng.choice([0, 2 * SECOND])
         held_back = self.counted or self.rng.random() < 0.4
         within = WINDOWS["rows" if self.counted else "time"]
         streams = {alias: wr.Stream("ts", within) for alias in "ab"}
-        self.query = wr.Query(streams, "a.k = b.k", late=f"{self.late // SECOND} s")
+        limits = {"memory": self.rng.choice([1, 2000]), "disk": "unlimited"} if self.spills else {}
+        self.query = wr.Query(streams, "a.k = b.k", late=f"{self.late // SECOND} s", **limits)
         self.schema = WHOLE if self.real else SMALL
         options: dict[str, Any] = {
             "query": self.query, "schemas": (self.schema, self.schema), "union_columns": (),
             "keys": (None, None), "partitions": 1, "name": "join", "state": "",
+            "parallel_tasks": self.rng.choice([1, 100]),
         }  # fmt: skip
         self.task = WholeTask(**options) if self.real else SmallTask(**options, kind=SmallKind(held_back))
         self.rows = SimulatedRows(self.rng, self.query, self.schema, self.late, self.counted)
@@ -117,14 +122,20 @@ class Simulation:
 
     def run(self) -> list[Outcome]:
         collecting = self.rng.choice([1, 1, 2, 8])
-        with self.machines.running(), patch.object(task, "COLLECTING", collecting):
+        group, smallest = self.rng.choice([1, 2, 32]), self.rng.choice([0, 0, 0, 2048, 1 << 14])
+        with (
+            self.machines.running(),
+            patch.object(task, "COLLECTING", collecting),
+            patch.object(paths, "GROUP", group),
+            patch.object(store, "SMALLEST_FILE", smallest),
+        ):
             self._run()
         return [query.outcome() for query in self.queries]
 
     def _run(self) -> None:
         while running := [query for query in self.queries if not query.over]:
             query = self.rng.choice(running)
-            if self.machines.remote and self.rng.random() < 0.3:
+            if (self.machines.remote or self.spills) and self.rng.random() < 0.5:
                 self.machines.strike()
             query.go_on()
             if len(self.queries) == 1 and not query.over and self.rng.random() < 0.05:
@@ -186,8 +197,7 @@ class SimulatedQuery:
         except wr.StateError as error:
             self.run, self.refused = None, str(error)
             self.note(f"refused: {self.refused[:160]}")
-            passing = "another run of this query" in self.refused or FAULT in self.refused
-            self.stopped = not passing
+            self.stopped = not any(said in self.refused for said in PASSING)
         except (OSError, Killed):
             self.run = None
             self.note("the query fails: a task failed too often")

@@ -29,6 +29,7 @@ from test_inverted import set_cases
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import payload_parts, restore
 from windrow.state import part_catalog, trusted_files
+from windrow.state import store as state_store
 from windrow.state.part_cache import PartCache
 from windrow.state.storage import ArrowStorage
 from windrow.state.trusted_files import is_trusted, trust
@@ -40,9 +41,10 @@ RESTARTS = st.frozensets(st.integers(0, 9), min_size=1)
 
 @contextmanager
 def small_blocks(rows: int = 4):
-    """Blocks of few rows, so that small windows have some."""
+    """Blocks of few rows, so that small windows have some; and all parts in files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "GRAIN", rows)
+        patch.setattr(state_store, "SMALLEST_FILE", 0)
         yield
 
 
@@ -212,8 +214,9 @@ def test_pieces_that_are_not_whole_pages_are_copied(tmp_path: Path) -> None:
         return FilePlace(str(tmp_path / "values"), address - contents.ctypes.data)
 
     grain = mapped_arrays.GRAIN
-    pieces = {0: contents[:grain], grain: contents[3 * grain : 3 * grain + 7], grain + 7: contents[5:9]}
-    found = assembled(values.dtype, 4 * grain, pieces, place)
+    stored = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(contents)])
+    pieces = {0: stored[:grain], grain: stored[3 * grain : 3 * grain + 7], grain + 7: stored[5:9]}
+    found = assembled(4 * grain, pieces, place)
     expected = np.concatenate([values[:grain], values[3 * grain : 3 * grain + 7], values[5:9]])
     assert np.array_equal(found[: len(expected)], expected) and len(found) == 4 * grain
     found[:] = -1  # room for more, and the file stays as it is

@@ -23,7 +23,7 @@ from windrow.state.inspect import show, verify
 from windrow.state.prune import gone_queries, remove
 from windrow.state.storage import ArrowStorage, Storage, open_storage
 
-CALLS = batches(8, 60)
+CALLS = batches(8, 300)
 LATENCY = 0.005
 
 
@@ -70,8 +70,8 @@ class Strikes:
         return fault
 
 
-def joined(join: PartitionedJoin, batch: int) -> Counter[tuple]:
-    found = [out.select(["a", "b"]) for out in join.process(batch, CALLS[batch])]
+def joined(join: PartitionedJoin, batch: int, calls: list[stored.Call] = CALLS) -> Counter[tuple]:
+    found = [out.select(["a", "b"]) for out in join.process(batch, calls[batch])]
     return sum((ids(pa.Table.from_batches([out])) for out in found), Counter())
 
 
@@ -93,18 +93,37 @@ def test_results_are_exact_and_old_versions_go(url: str, tmp_path: Path, cached:
     assert gone_queries(url) == []
 
 
-def test_a_warm_task_takes_three_requests(server: ObjectServer, url: str) -> None:
-    join = PartitionedJoin(QUERY, schemas(), url, 1)
+@pytest.mark.parametrize(("rows", "puts"), [(5, 1), (300, 2)])
+def test_a_warm_task_takes_two_or_three_requests(
+    server: ObjectServer, url: str, rows: int, puts: int
+) -> None:
+    """Few new rows go into the manifest."""
+    join, calls = PartitionedJoin(QUERY, schemas(), url, 1), batches(6, rows)
     for batch in range(3):
-        joined(join, batch)
+        joined(join, batch, calls)
     server.counts()
-    joined(join, 3)
-    assert server.counts() == {"LIST": 1, "PUT": 2}
+    joined(join, 3, calls)
+    assert server.counts() == {"LIST": 1, "PUT": puts}
     moved = PartitionedJoin(QUERY, schemas(), url, 1)
     moved.run = join.run
-    joined(moved, 4)
+    joined(moved, 4, calls)
     # A new worker reads the descriptions of join and run once; windows are on the machine.
-    assert server.counts() == {"GET": 2, "HEAD": 2, "LIST": 1, "PUT": 2}
+    assert server.counts() == {"GET": 2, "HEAD": 2, "LIST": 1, "PUT": puts}
+
+
+def test_a_move_of_few_rows_to_another_machine_takes_three_requests(
+    server: ObjectServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join, calls = PartitionedJoin(QUERY, schemas(), url, 1), batches(6, 5)
+    for batch in range(3):
+        joined(join, batch, calls)
+    monkeypatch.setenv(LOCAL, str(tmp_path / "another"))
+    moved = PartitionedJoin(QUERY, schemas(), url, 1)
+    moved.run = join.run
+    server.counts()
+    joined(moved, 3, calls)
+    # Beside the descriptions of join and run, the manifest is read; pyarrow asks for sizes first.
+    assert server.counts() == {"GET": 3, "HEAD": 3, "LIST": 1, "PUT": 1}
 
 
 FAULTS = {

@@ -3,14 +3,18 @@ results, or with an error that says why, and never with wrong ones."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
 from simulation import Outcome, Simulation
 from windrow.spark.operator_cache import CachedJoin, OperatorCache
-from windrow.state import part_files
+from windrow.state import part_files, summaries
 from windrow.state.commit_log import CommitLog, Start
 from windrow.state.rescale import Rescale
 from windrow.state.store import StateStore
+from windrow.window.segment import Segment
 
 SEEDS = 75
 
@@ -50,6 +54,11 @@ FAULTS = {
         Rescale, "build", lambda rescale, partition, state: rescale.finish() if not partition else None,
     ),
     "copies on a machine are not verified": (part_files, "is_trusted", lambda path: True),
+    "a summary is left before a group is complete": (summaries, "members_of", lambda group, partitions: 1),
+    "rows that have spilled are confused": (
+        Segment, "spilled",
+        lambda held, files: replace(held, source=held.payload.take(pa.array(range(held.rows)[::-1]))),
+    ),
     "a micro-batch read in part is not completed": (CommitLog, "is_complete", lambda log, version: True),
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.shared_partition import QUERY
 from windrow.spark.stored_join import stored_joins
+from windrow.state import store
 from windrow.state.rescale import StoredVersion
 from windrow.state.runs import StoredLayout
 from windrow.state.storage import open_storage
@@ -140,9 +141,12 @@ def wrong(case: RescaledCase, root: Path) -> str | None:
 
 @pytest.mark.blocks(1, soak=30)
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_join_goes_on_in_any_layout(kind: str, block: int, first_seed: int, tmp_path: Path) -> None:
+def test_any_join_goes_on_in_any_layout(
+    kind: str, block: int, first_seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(first_seed + block * CASES, first_seed + (block + 1) * CASES):
         case = drawn(number, rescaled_cases(KINDS[kind]))
+        monkeypatch.setattr(store, "SMALLEST_FILE", (0, 2048, 1 << 14)[number % 3])
         told = wrong(case, tmp_path / str(number))
         assert told is None, told
 

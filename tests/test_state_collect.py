@@ -125,14 +125,21 @@ def test_nothing_goes_while_a_manifest_cannot_be_read(tmp_path: Path) -> None:
     assert stored.files(tmp_path) == before
 
 
-def test_partitions_collect_only_their_own(tmp_path: Path) -> None:
+def test_partitions_collect_their_own_parts_and_the_first_old_batches(tmp_path: Path) -> None:
     stores = [store(tmp_path, partition, 2) for partition in range(2)]
     for held in stores:
         op = wr.Operator(QUERY)
-        for batch, call in enumerate(batches(6, 50)):
+        for batch, call in enumerate(batches(12, 300)):
             op.process(call)
             publish(held, batch, op)
-    collect(stores[0], 5)
-    assert newest(stores[0], 3) is None
-    assert newest(stores[1], 1).batch == 0
-    assert len(stored.files(tmp_path / "query" / "join" / "commits", "p*.json")) == 9
+    parts = tmp_path / "query" / "join" / "p1"
+    before = stored.files(parts)
+    collect(stores[0], 11)
+    assert stored.files(parts) == before
+    for held in stores:
+        assert newest(held, 9) is None
+        for batch in (9, 10, 11):
+            held.load(newest(held, batch + 1))
+    collect(stores[1], 11)
+    needed = {file for batch in (9, 10, 11) for file in newest(stores[1], batch + 1).files}
+    assert {path.name for path in stored.files(parts)} == needed < {path.name for path in before}

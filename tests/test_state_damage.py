@@ -140,7 +140,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     file.write_bytes(sealed("join", later))
     wrote, reads = (
         f"format 99, written by Windrow 9{wr.__version__}",
-        f"which reads format 6 and 7 and {FORMAT}",
+        f"which reads formats 6, 7, {FORMAT}",
     )
     with pytest.raises(wr.StateError, match=f"{wrote}; this is Windrow {wr.__version__}, {reads}"):
         _go_on(tmp_path)
@@ -155,7 +155,7 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
         saved = json.loads(body)
         saved |= {"format": 1, "windrow": "0.0.1"}
         file.write_bytes(sealed("manifest", json.dumps(saved).encode()))
-    wrote, reads = "format 1, written by Windrow 0.0.1", f"which reads format 6 and {manifest.FORMAT}"
+    wrote, reads = "format 1, written by Windrow 0.0.1", f"which reads formats 6, 7, {manifest.FORMAT}"
     with pytest.raises(wr.StateError, match=f"{wrote}; this is Windrow {wr.__version__}, {reads}"):
         _go_on(tmp_path)
 

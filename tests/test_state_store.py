@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -39,10 +40,14 @@ from stored import (
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture
 from windrow.state import CommitLog, JoinId, StateStore
+from windrow.state import store as store_module
 from windrow.state.inspect import show, verify
 from windrow.state.manifest import Manifest
 from windrow.state.part_catalog import SLACK, worth_rewriting
 from windrow.state.parts import StoredPart
+from windrow.state.storage import FETCHING
+from windrow.state.store import SMALLEST_FILE
+from windrow.window.blocks import batch_of
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -61,9 +66,9 @@ def test_results_are_those_of_an_uninterrupted_run(tmp_path: Path, often: float)
 @settings(max_examples=6)
 @given(cases(most_streams=3), cases(counted=True, most_streams=3))
 def test_any_query_survives(timed: Case, counted: Case) -> None:
-    for case in (timed, counted):
+    for case, smallest in ((timed, 0), (counted, 0), (timed, SMALLEST_FILE)):
         short = replace(case, calls=case.calls[:8], snapshots=frozenset())
-        with TemporaryDirectory() as root:
+        with TemporaryDirectory() as root, patch.object(store_module, "SMALLEST_FILE", smallest):
             answer = run(lambda root=root: store(root), short.inputs(), short.query())
         assert answer == uninterrupted(short.inputs(), short.query())
 
@@ -97,9 +102,32 @@ def test_an_unchanged_state_writes_no_parts(tmp_path: Path) -> None:
 def test_a_schema_is_stored_once(tmp_path: Path) -> None:
     """Captured states show schemas as batches without rows, made anew every time."""
     held, op = store(tmp_path), wr.Operator(QUERY, stored.schemas())
+    op.process(batches(1, 500)[0])
     first = publish(held, 0, op)
     assert publish(held, 1, op).parts == first.parts
     assert len(first.files) == 1
+
+
+def test_small_parts_are_in_the_manifest_until_they_are_worth_a_file(tmp_path: Path) -> None:
+    held, op, inline, calls = store(tmp_path), wr.Operator(QUERY), [], batches(12, 60)
+    for batch, call in enumerate(calls):
+        op.process(call)
+        manifest = publish(held, batch, op)
+        inline.append(len(manifest.inline))
+        whole = sum(part.bytes for part in set(manifest.parts) if part.file == manifest.inline_file)
+        assert whole <= inline[-1] < 2 * SMALLEST_FILE
+        assert set(manifest.files) == {part.file for part in manifest.parts} - {manifest.inline_file}
+    assert sorted(inline) != inline, "some are in a file by now"
+    assert 0 < len(manifest.files) <= len(calls) / 3
+    loaded = store(tmp_path).load(manifest).parts
+    assert all(a.equals(batch_of(b)) for a, b in zip(loaded, capture(op.runner).parts, strict=True))
+
+
+def test_a_start_has_few_small_files_to_fetch(tmp_path: Path) -> None:
+    held, op = store(tmp_path), wr.Operator(QUERY)
+    for batch, call in enumerate(batches(60, 150)):
+        op.process(call)
+        assert len(publish(held, batch, op).files) <= FETCHING + 1
 
 
 def test_loaded_parts_are_mapped_and_taken_over(tmp_path: Path) -> None:

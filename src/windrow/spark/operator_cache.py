@@ -65,10 +65,11 @@ class OperatorCache:
         scope: JoinId,
         partitions: int,
         layout: Mapping[str, str] | None = None,
+        sums_up: bool = False,
     ) -> CommitLog:
         key = (token, scope)
         if key not in self._logs:
-            self._logs[key] = CommitLog(root, scope, partitions, self._clock, layout)
+            self._logs[key] = CommitLog(root, scope, partitions, self._clock, layout, sums_up)
             while len(self._logs) > LOGS:
                 self._logs.popitem(last=False)
         return self._logs[key]

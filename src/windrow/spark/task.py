@@ -45,8 +45,9 @@ from windrow.spark.partition_report import PartitionReport
 from windrow.spark.redistribution import layout_moves
 from windrow.spark.task_control import apply_controls
 from windrow.spark.task_input import TaskInput, gather
+from windrow.state.batch_summary import Demands
 from windrow.state.commit_log import Start
-from windrow.state.paths import JoinId
+from windrow.state.paths import GROUP, JoinId
 from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
 
@@ -135,7 +136,7 @@ class JoinTask:
             return
         join = self._fresh()
         runner = join.runner
-        limit = self._set_memory_share(runner, arrived.partition, {}, self.query.memory_limit)
+        limit = self._set_memory_share(runner, Demands(), self.query.memory_limit)
         errors = apply_controls(join, arrived.control_messages)
         before, counted = runner.metrics(), self._counted(runner, arrived)
         began = time.perf_counter()
@@ -166,11 +167,13 @@ class JoinTask:
     ) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
         scope = JoinId(now.query, self.name)
-        log = cache.log(self.token, root, scope, self.partitions, self.layout)
+        tracked = any(stream.source_partition for stream in self.query.streams.values())
+        sums_up = tracked or self.parallel_tasks > GROUP
+        log = cache.log(self.token, root, scope, self.partitions, self.layout, sums_up)
         log.check_metadata(self.kind.fingerprint(self.query), first=now.batch == 0)
-        start = log.begin(now.run, now.batch)
         if arrived.partition is None:
             raise StateError("this task received no rows, not even the beat with its partition")
+        start = log.begin(now.run, now.batch, arrived.partition)
         cache.drop_outdated(self.token, scope, now.batch)
         kept = cache.checkout(self.token, log, arrived.partition)
         known = kept.content
@@ -179,12 +182,11 @@ class JoinTask:
         changes, runner.changes = runner.changes, ()
         before = runner.metrics()
         runner.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
-        tracked = any(stream.source_partition for stream in self.query.streams.values())
         if tracked:
             runner.advance_partition_times(log.partition_times(start))
-        demands = {} if start.moved_to(log.layout) else start.demands
+        demands = Demands() if start.moved_to(log.layout) else start.demands(arrived.partition)
         whole = self._pooled(scope)
-        limit = self._set_memory_share(runner, arrived.partition, demands, whole)
+        limit = self._set_memory_share(runner, demands, whole)
         if whole is not None and limit is not None:
             cache.limit(self.token, scope, whole.size / self.parallel_tasks - limit.size)
         errors = apply_controls(join, arrived.control_messages)
@@ -238,6 +240,7 @@ class JoinTask:
             )
         )
         yield from results
+        log.summaries.leave(start.version, arrived.partition, tracked)
         if (now.batch + arrived.partition) % COLLECTING == 0:
             kept.store.collect(start)
 
@@ -286,18 +289,18 @@ class JoinTask:
         return self.query.memory_limit if self.pool is None else self.pool.share(scope)
 
     def _share_forecast(
-        self, scope: JoinId, runner: JoinRunner, demands: dict[int, int], partition: int, demand: int
+        self, scope: JoinId, runner: JoinRunner, demands: Demands, partition: int, demand: int
     ) -> None:
         """Publish the forecast of one partition for all, since they hold rows of the same streams."""
-        if self.pool is None or partition != min([*demands, partition]):
+        if self.pool is None or (demands.count and partition > demands.first):
             return
         forecast = runner.forecast()
         if forecast is not None and forecast.memory[-1] > 0:
-            whole = sum({**demands, partition: demand}.values())
+            whole = demands.total - demands.own + demand
             self.pool.share_forecast(scope, forecast, whole / max(demand, 1))
 
     def _set_memory_share(
-        self, runner: JoinRunner, partition: int, demands: dict[int, int], limit: MemoryLimit | None
+        self, runner: JoinRunner, demands: Demands, limit: MemoryLimit | None
     ) -> MemoryLimit | None:
         """Set the partition's share of the memory limit, in proportion to its demand at its last commit. New
         partitions get an even share, so that the sum never exceeds the limit.
@@ -307,8 +310,8 @@ class JoinTask:
         if limit is None:
             return None
         even = limit.size / self.partitions
-        if partition in demands:
-            even *= len(demands) * demands[partition] / sum(demands.values())
+        if demands.own:
+            even *= demands.count * demands.own / demands.total
         share = MemoryLimit(limit.kind, max(len(self.query.aliases), int(even)))
         runner.set_memory_limit(share)
         return share

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from windrow.engine.source_partitions import PartitionTimes, latest
+from windrow.engine.source_partitions import PartitionTimes
 from windrow.errors import StateError
-from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete, times_from_bytes
+from windrow.state.batch_summary import ALL, BatchSummary, Demands
+from windrow.state.commit_markers import CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
 from windrow.state.parts import damaged
-from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in
+from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in, group_of
 from windrow.state.runs import (
     QueryRun,
     Rescaling,
@@ -28,7 +29,8 @@ from windrow.state.runs import (
     run_file,
     run_of,
 )
-from windrow.state.storage import FETCHING, Storage, open_storage, side_by_side
+from windrow.state.storage import Storage, open_storage
+from windrow.state.summaries import Summaries, summary_of
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,9 @@ class Start:
         """Per stream, the max event time over all partitions."""
         return self.markers.times(self.base)
 
-    @property
-    def demands(self) -> dict[int, int]:
-        """Memory demand by partition."""
-        return self.markers.demands(self.base)
+    def demands(self, partition: int) -> Demands:
+        """Memory demands, as the partition needs to know them."""
+        return self.markers.demands(self.base, partition)
 
 
 class CommitLog:
@@ -74,6 +75,8 @@ class CommitLog:
         Number of partitions of the join, and what else decides where a row goes.
     clock
         Seconds since 1970.
+    sums_up
+        Whether tasks leave summaries of what a micro-batch has committed; see `state/summaries.py`.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class CommitLog:
         partitions: int,
         clock: Callable[[], float] = time.time,
         layout: Mapping[str, str] | None = None,
+        sums_up: bool = False,
     ) -> None:
         self.storage = open_storage(root)
         self.join_id = scope
@@ -93,10 +97,13 @@ class CommitLog:
         self._metadata: JoinMetadata | None = None
         self._runs: dict[str, QueryRun] = {}
         self._rescalings: dict[Version, Rescaling] = {}
+        self.summaries = Summaries(self.storage, scope, partitions, sums_up)
         self._start: Start | None = None
-        """Of the newest micro-batch."""
+        """Of the newest micro-batch; from a listing of all its markers."""
+        self._listed: tuple[Version, dict[int, list[str]]] | None = None
+        """Listings of groups, in the newest micro-batch."""
         self._partition_times: tuple[Version, list[PartitionTimes]] | None = None
-        self._after: tuple[Version, CommitMarkers] | None = None
+        self._after: dict[tuple[Version, int], CommitMarkers] = {}
 
     def check_metadata(self, query: Mapping[str, Any], first: bool) -> None:
         """Refuses state of another join. In the `first` micro-batch, writes the metadata."""
@@ -118,14 +125,16 @@ class CommitLog:
         before.check(now, self.storage.at(self.directory))
         self._metadata = now
 
-    def begin(self, run: str, batch: int) -> Start:
+    def begin(self, run: str, batch: int, partition: int = 0) -> Start:
         """The starting point of a task. Refuses a run that a later one has replaced, and a micro-batch whose
         predecessor is not complete.
 
-        It takes one listing, which the tasks of a micro-batch in this process share. The first micro-batch of
-        a run takes one more, for the runs there are.
+        It takes one listing, which the tasks of a micro-batch in this process share: of all markers, or of
+        those of a group with a summary. The first micro-batch of a run takes one more, for the runs there
+        are.
         """
-        if self._start is not None and self._start.version == Version(batch, run):
+        version = Version(batch, run)
+        if self._start is not None and self._start.version == version:
             return self._start
         mine = self.run(run) or self._record(run, batch)
         if mine.layout is not None and not mine.layout.same_as(self.layout):
@@ -134,15 +143,30 @@ class CommitLog:
                 f"{mine.layout.difference(self.layout)}; if one query has two joins, give "
                 "each its own name"
             )
-        names = self._names(batch - 1) if batch else []
-        if batch == mine.first:
-            names += self._names()
-        markers = self._markers(names, mine)
+        markers = self._summarised(version, partition) if batch > mine.first else None
+        if markers is None:
+            names = self.summaries.names(batch - 1) if batch else []
+            markers = self._markers(names + (self._beside() if batch == mine.first else []), mine)
         self._refuse_replaced(mine, markers.runs)
         base = self._base(mine, batch, markers)
-        layout = None if base is None else markers.layout(base)
-        self._start = Start(Version(batch, run), base, markers, layout)
-        return self._start
+        start = Start(version, base, markers, None if base is None else markers.layout(base))
+        if markers.summary is None:
+            self._start = start
+        return start
+
+    def _summarised(self, version: Version, partition: int) -> CommitMarkers | None:
+        """The markers of one partition, with a summary of all; None if there is no summary."""
+        if not self.summaries.used:
+            return None
+        if self._listed is None or self._listed[0] != version:
+            self._listed = version, {}
+        group, listed, base = group_of(partition), self._listed[1], Version(version.batch - 1, version.run)
+        listed[group] = listed.get(group) or self.summaries.listed(base.batch, group)
+        wanted = (ALL, f"p{partition}.", run_file(""))
+        directory = batch_directory(base.batch, group)
+        own = [f"{directory}/{name}" for name in listed[group] if name.startswith(wanted)]
+        summary = summary_of(base, own)
+        return None if summary is None else self._markers(own, self.run(version.run), summary)
 
     def _refuse_replaced(self, mine: QueryRun, runs: Iterable[QueryRun]) -> None:
         newest = max(runs, default=mine)
@@ -160,7 +184,7 @@ class CommitLog:
 
     def is_complete(self, version: Version) -> bool:
         """Whether all partitions have committed the version."""
-        return len(CommitMarkers(self._names(version.batch), ()).markers(version)) == self.partitions
+        return len(CommitMarkers(self.summaries.names(version.batch)).markers(version)) == self.partitions
 
     @property
     def runs(self) -> tuple[QueryRun, ...]:
@@ -170,61 +194,57 @@ class CommitLog:
     def replaced(self, run: str) -> bool:
         """Whether a later run has taken over the state."""
         mine = self.run(run)
-        return mine is not None and max(self._markers(self._names()).runs, default=mine) > mine
+        return mine is not None and max(self._markers(self._beside()).runs, default=mine) > mine
 
     def read_markers(self, batch: int | None = None) -> CommitMarkers:
         """The current markers, of one micro-batch or of all, with their runs."""
         if batch is not None:
-            return self._markers(self._names(batch))
-        beside = self._names()
-        held = [number for name in beside if (number := batch_in(name)) is not None]
-        return self._markers(beside + [name for number in held for name in self._names(number)])
+            return self._markers(self.summaries.names(batch))
+        return self._markers(self.storage.names(f"{self.directory}/{COMMITS}", below=True))
 
-    def markers_after(self, version: Version) -> CommitMarkers:
-        """All markers, listed when a task of this process has committed the version, or later. What the other
-        tasks of the micro-batch commit meanwhile may be missing."""
-        if self._after is None or self._after[0] != version:
-            self._after = version, self.read_markers()
-        return self._after[1]
+    def markers_after(self, version: Version, group: int, oldest: int) -> CommitMarkers:
+        """The markers of a group from micro-batch `oldest` on, listed when a task of this process has
+        committed the version, or later; and directories of micro-batches. What the other tasks of the
+        micro-batch commit meanwhile may be missing."""
+        key = version, group
+        if key not in self._after:
+            beside = self._beside()
+            held = [number for name in beside if (number := batch_in(name)) is not None and number >= oldest]
+            found = self._markers(beside + [n for b in held for n in self.summaries.names(b, group)])
+            self._after = {k: v for k, v in self._after.items() if k[0] == version} | {key: found}
+        return self._after[key]
 
-    def _names(self, batch: int | None = None) -> list[str]:
-        """The names of a micro-batch's commits, or those beside the micro-batches; all relative to the
-        directory of commits."""
-        commits = f"{self.directory}/{COMMITS}"
-        if batch is None:
-            return self.storage.names(commits)
-        held = batch_directory(batch)
-        return [f"{held}/{name}" for name in self.storage.names(f"{commits}/{held}")]
+    def _beside(self) -> list[str]:
+        """What is beside the commits: records of runs, and directories of micro-batches."""
+        return self.storage.names(f"{self.directory}/{COMMITS}")
 
-    def _markers(self, names: list[str], mine: QueryRun | None = None) -> CommitMarkers:
+    def _markers(
+        self, names: list[str], mine: QueryRun | None = None, summary: BatchSummary | None = None
+    ) -> CommitMarkers:
         """Markers with the runs and rescalings that are named, and `mine`: a listing may be behind and not
         yet show this run's own record. A run without a record has no layout."""
-        others = [name for name in names if CommitMarker.parse(name) is None]
-        rescaled = [self.rescaling(of, name) for name in others if (of := rescaled_of(name)) is not None]
-        found = CommitMarkers(names, (), filter(None, rescaled))
-        runs = {run: self.run(run) for name in others if (run := run_of(name)) is not None}
+        found = CommitMarkers(names, summary=summary)
+        named = (self.run(run) for name in found.others if (run := run_of(name)) is not None)
+        known = {run.id: run for run in (*named, mine) if run is not None}
         begun: dict[str, QueryRun] = {}
         for marker in found.committed:
             name, batch = marker.version.run, marker.version.batch
-            if marker.number and runs.get(name) is None and (name not in begun or batch < begun[name].first):
+            if marker.number and name not in known and (name not in begun or batch < begun[name].first):
                 begun[name] = QueryRun(marker.number, name, batch)
-        runs |= {name: self.run(name) or run for name, run in begun.items()}
-        own = [] if mine is None else [mine]
-        known = {run.id: run for run in (*filter(None, runs.values()), *own)}
-        return CommitMarkers(names, sorted(known.values()), found.rescalings.values())
+        known |= {name: self.run(name) or run for name, run in begun.items()}
+        found.runs = tuple(sorted(known.values()))
+        rescaled = [self.rescaling(of, name) for name in found.others if (of := rescaled_of(name))]
+        found.rescalings = {each.of: each for each in rescaled if each is not None}
+        return found
 
     def partition_times(self, start: Start) -> list[PartitionTimes]:
         """Per stream, the max event time of each source partition over all partitions of the join. The tasks
         of a micro-batch in this process read them once."""
         if self._partition_times is None or self._partition_times[0] != start.version:
-            paths = [f"{self.directory}/{m.partition_times}" for m in start.markers.markers(start.base)]
-            found = side_by_side(self._read_times, paths, 1 if self.storage.local else FETCHING)
-            times = [latest(each) for each in zip(*found, strict=True)]
+            summary, markers = start.markers.summary, start.markers.markers(start.base)
+            times = self.summaries.times(markers) if summary is None else self.summaries.summed(summary)
             self._partition_times = start.version, times
         return self._partition_times[1]
-
-    def _read_times(self, path: str) -> list[PartitionTimes]:
-        return times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path))
 
     def _base(self, mine: QueryRun, batch: int, markers: CommitMarkers) -> Version | None:
         if batch == 0:
@@ -232,7 +252,7 @@ class CommitLog:
         missing, partitions = markers.missing(batch - 1)
         if missing > 0:
             # A later run that was set back removes what this one has committed since.
-            self._refuse_replaced(mine, self._markers(self._names(), mine).runs)
+            self._refuse_replaced(mine, self._markers(self._beside(), mine).runs)
             raise StateError(
                 f"{incomplete(batch - 1, missing, partitions)}. Either state in "
                 f"{self.storage.at(self.directory)} was deleted, or the query was set back further than "
@@ -276,11 +296,13 @@ class CommitLog:
     def _record(self, run: str, batch: int) -> QueryRun:
         """Records that a run begins. All tasks of its first micro-batch may do so at once: they record the
         same micro-batch, and it does not matter whose number is kept."""
-        beside = self._names()
+        beside = self._beside()
         number = 1 + max((r.number for r in self._markers(beside).runs), default=0)
         made = QueryRun(number, run, batch, self.layout)
         # A start that is refused leaves no record: it would count from its first micro-batch on.
-        self._base(made, batch, self._markers(beside + (self._names(batch - 1) if batch else []), made))
+        self._base(
+            made, batch, self._markers(beside + (self.summaries.names(batch - 1) if batch else []), made)
+        )
         what, commits = f"the record of run {run}", f"{self.directory}/{COMMITS}"
         # Notices come first: the record makes the run count.
         for noticed in range(max(batch - 1, 0), batch + 1):

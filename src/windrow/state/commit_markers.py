@@ -5,44 +5,49 @@
 says that partition 3 committed micro-batch 17 in the second run, and what max event time it has seen of each
 stream. Its memory demand follows, if memory is limited: `<time>_<time>.n<demand>`.
 
-One listing shows the markers of all partitions. Every partition takes part in every micro-batch, so a
+A listing shows the markers of all partitions. Every partition takes part in every micro-batch, so a
 micro-batch is complete when all partitions have a marker for it. Two attempts at a task leave two markers;
 either will do, because they did the same work. The number of the run is that of its record; a copy of the
 state that lacks the record is then refused, and not taken for the version of an earlier run.
 
-Where event time is tracked per source partition, a file beside the marker holds the max event time of each,
-since a name is too short for many. In states of formats 6 and 7 markers are files of their own:
-`p3.b17.<run>.<time>_<time>`, all in one directory.
+Markers are in a directory per group of partitions; see `summaries.py`.
+
+In states of formats 6 and 7 markers are files of their own: `p3.b17.<run>.<time>_<time>`, all in one
+directory. Up to format 8 event times of source partitions are in a file beside the marker.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from windrow.engine.source_partitions import PartitionTimes
-from windrow.errors import StateError
-from windrow.state.manifest import manifest_name, sealed, unsealed
-from windrow.state.parts import damaged
-from windrow.state.paths import COMMITS, batch_directory, partition_directory
+from windrow.state.batch_summary import (
+    NAMES_KNOWN,
+    BatchSummary,
+    Demands,
+    Times,
+    latest_times,
+    said,
+    times_said,
+)
+from windrow.state.manifest import manifest_name
+from windrow.state.paths import COMMITS, batch_directory, group_of, partition_directory
 from windrow.state.runs import QueryRun, Rescaling, StoredLayout, Version, owner
 
-_MARKER = re.compile(r"batch-(\d+)/p(\d+)\.r(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?\.([0-9a-f]+)\.json")
+_MARKER = re.compile(
+    r"batch-(\d+)/(?:g\d+/)?p(\d+)\.r(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?\.([0-9a-f]+)\.json"
+)
 _FORMAT_7 = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
-_NONE = "x"
-MARKERS_KNOWN = 4096
-"""Names that are not parsed again: every task of a batch lists the same few."""
 
 
 @dataclass(frozen=True)
 class CommitMarker:
     partition: int
     version: Version
-    times: tuple[int | None, ...]
-    """Max event time per stream that the partition has seen."""
+    times: Times
+    """What the partition has seen."""
     demand: int | None = None
     """Memory demand, if memory is limited."""
     content: str | None = None
@@ -54,13 +59,13 @@ class CommitMarker:
     def name(self) -> str:
         """Relative to the directory of commits."""
         batch, run = self.version.batch, self.version.run
-        said = "_".join(_NONE if t is None else str(t) for t in self.times)
+        seen = said(self.times)
         if self.demand is not None:
-            said += f".n{self.demand}"
+            seen += f".n{self.demand}"
         if self.content is None:
-            return f"p{self.partition}.b{batch}.{run}.{said}"
-        name = f"p{self.partition}.r{self.number}.{run}.{said}.{self.content}.json"
-        return f"{batch_directory(batch)}/{name}"
+            return f"p{self.partition}.b{batch}.{run}.{seen}"
+        name = f"p{self.partition}.r{self.number}.{run}.{seen}.{self.content}.json"
+        return f"{batch_directory(batch, group_of(self.partition))}/{name}"
 
     @property
     def manifest(self) -> str:
@@ -71,12 +76,12 @@ class CommitMarker:
 
     @property
     def partition_times(self) -> str:
-        """The path of the file with the event times of source partitions, if they are tracked."""
+        """Up to format 8, the path of the file with the event times of source partitions, if any."""
         name = self.name if self.content is None else f"{self.name.removesuffix('.json')}.times"
         return f"{COMMITS}/{name}"
 
     @classmethod
-    @lru_cache(MARKERS_KNOWN)
+    @lru_cache(NAMES_KNOWN)
     def parse(cls, name: str) -> CommitMarker | None:
         if (match := _MARKER.fullmatch(name)) is not None:
             batch, partition, number, run, seen, demand, content = match.groups()
@@ -85,34 +90,38 @@ class CommitMarker:
             number, content = "0", None
         else:
             return None
-        times = tuple(None if t == _NONE else int(t) for t in seen.split("_") if t)
-        version = Version(int(batch), run)
-        wanted = None if demand is None else int(demand)
-        return cls(int(partition), version, times, wanted, content, int(number))
-
-
-def times_to_bytes(times: Sequence[Mapping[str | None, int]]) -> bytes:
-    """The contents of the file beside a marker: per stream, the max event time of each source partition."""
-    return sealed("times", json.dumps([list(each.items()) for each in times]).encode())
-
-
-def times_from_bytes(data: bytes, where: str) -> list[PartitionTimes]:
-    try:
-        return [dict(map(tuple, each)) for each in json.loads(unsealed("times", data, where))]
-    except (ValueError, TypeError) as error:
-        raise StateError(damaged(where, f"it does not hold event times ({error})")) from error
+        version, wanted = Version(int(batch), run), None if demand is None else int(demand)
+        found = cls(int(partition), version, times_said(seen), wanted, content, int(number))
+        found.__dict__["name"] = name  # before groups, all markers were in the directory of the micro-batch
+        return found
 
 
 class CommitMarkers:
-    """The markers of a join, or of one of its micro-batches, with their runs and rescalings."""
+    """The markers of a join, or of one of its micro-batches, with their runs and rescalings.
+
+    Parameters
+    ----------
+    names
+        Of files, relative to the directory of commits.
+    summary
+        Of the micro-batch, if the names are those of one group only.
+    """
 
     def __init__(
-        self, names: Iterable[str], runs: Iterable[QueryRun], rescalings: Iterable[Rescaling] = ()
+        self,
+        names: Iterable[str],
+        runs: Iterable[QueryRun] = (),
+        rescalings: Iterable[Rescaling] = (),
+        summary: BatchSummary | None = None,
     ) -> None:
         self.names = tuple(names)
         self.runs = tuple(runs)
         self.rescalings = {each.of: each for each in rescalings}
-        self.committed = [m for m in map(CommitMarker.parse, self.names) if m is not None]
+        self.summary = summary
+        found = [CommitMarker.parse(name) for name in self.names]
+        self.committed = [marker for marker in found if marker is not None]
+        self.others = [name for name, marker in zip(self.names, found, strict=True) if marker is None]
+        """Names of other files, and of directories."""
         self._known: dict[Version | None, dict[int, CommitMarker]] = {}
 
     @property
@@ -145,29 +154,29 @@ class CommitMarkers:
         """The layout of a valid version."""
         return self._same(version.batch).get(version)
 
-    @property
-    def most_partitions(self) -> int:
-        """The most that any run or rescaling has."""
-        layouts = [run.layout for run in self.runs] + [each.layout for each in self.rescalings.values()]
-        return max((layout.partitions for layout in layouts if layout is not None), default=0)
-
     def missing(self, batch: int) -> tuple[int, int]:
         """How many partitions have not committed the valid version of the micro-batch, and of how many."""
         run = owner(self.runs, batch)
         if run is None:
             return 1, 1
         partitions = 1 if run.layout is None else run.layout.partitions
-        return partitions - len(self._of(Version(batch, run.id))), partitions
+        version = Version(batch, run.id)
+        if self.summary is not None and self.summary.version == version:
+            return 0, partitions
+        return partitions - len(self._of(version)), partitions
 
     def times(self, version: Version | None) -> list[int | None]:
         """Per stream, the max event time over all partitions."""
-        seen = [m.times for m in self._of(version).values()]
-        return [max((t for t in times if t is not None), default=None) for times in zip(*seen, strict=True)]
+        if self.summary is not None and self.summary.version == version:
+            return list(self.summary.times)
+        return list(latest_times(m.times for m in self._of(version).values()))
 
-    def demands(self, version: Version | None) -> dict[int, int]:
-        """Memory demand by partition; not known of a rescaled version."""
-        own = {m.partition: m for m in self.markers(version) if m.version == version}
-        return {p: m.demand for p, m in own.items() if m.demand}
+    def demands(self, version: Version | None, partition: int) -> Demands:
+        """Memory demands, as the partition needs to know them; not known of a rescaled version."""
+        own = {m.partition: m.demand for m in self.markers(version) if m.version == version and m.demand}
+        summed = self.summary is not None and self.summary.version == version
+        found = self.summary.demands if summed and self.summary else Demands.of(own)
+        return replace(found, own=own.get(partition, 0))
 
     def markers(self, version: Version | None) -> list[CommitMarker]:
         """One per partition."""

@@ -124,9 +124,12 @@ class _Check:
                 self.commits(directory, markers)
         except StateError as error:
             self._found(f"{directory}/{JOIN_METADATA if markers else COMMITS}", str(error))
+        # Of versions that no restart can need, cleanup may have removed parts and not yet the manifests.
+        oldest = markers.newest - 1 - KEPT_BEHIND if markers else 0
         for marker in markers.committed if markers else ():
-            held = f"{directory}/{partition_directory(marker.partition)}"
-            self.version(f"{directory}/{marker.manifest}", held, marker)
+            if marker.version.batch >= oldest:
+                held = f"{directory}/{partition_directory(marker.partition)}"
+                self.version(f"{directory}/{marker.manifest}", held, marker)
 
     def commits(self, directory: str, markers: CommitMarkers) -> None:
         """Whether the query can continue. The newest micro-batch may be running; the one before must be

@@ -15,12 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from typing import IO, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 
 from windrow.state.storage import AtomicCommit, ByteWriter, Entry, Storage, refused_reads, refused_writes
+from windrow.window.mapped_arrays import mapped_contents
 
 ASIDE = ".aside-"
 """Prefix of temporary files."""
@@ -50,27 +52,28 @@ class LocalStorage(Storage):
             commit.open(path).write(data)
 
     def read(self, path: str) -> pa.Buffer:
-        where = self.directory / path
-        with refused_reads(str(where)):
-            if where.stat().st_size == 0:  # an empty file cannot be mapped
-                return pa.py_buffer(b"")
-            return pa.memory_map(str(where)).read_buffer()
+        where = f"{self.directory}/{path}"
+        with refused_reads(where):
+            return mapped_contents(where)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str, below: bool = False) -> list[Entry]:
         found = []
-        where = self.directory / path
-        with suppress(FileNotFoundError), refused_reads(str(where)), os.scandir(where) as listing:
-            for item in listing:
-                with suppress(FileNotFoundError):  # another worker may remove the file after the listing
-                    stat = item.stat()
-                    found.append(Entry(item.name, stat.st_size, stat.st_mtime, item.is_dir()))
+        for name in self.names(path, below):
+            with suppress(FileNotFoundError):  # another worker may remove the file after the listing
+                stat = (self.directory / path / name).stat()
+                found.append(Entry(name, stat.st_size, stat.st_mtime, S_ISDIR(stat.st_mode)))
         return found
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str, below: bool = False) -> list[str]:
         where = self.directory / path
-        with suppress(FileNotFoundError), refused_reads(str(where)):
-            return [item.name for item in where.iterdir()]
-        return []
+        found = []
+        with suppress(FileNotFoundError), refused_reads(str(where)), os.scandir(where) as listing:
+            for item in listing:
+                if below and item.is_dir():
+                    found += [f"{item.name}/{name}" for name in self.names(f"{path}/{item.name}", below)]
+                else:
+                    found.append(item.name)
+        return found
 
     def delete(self, path: str) -> None:
         (self.directory / path).unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """Manifests: each describes the state of one partition after one micro-batch.
 
 A manifest is a small JSON file that names the version's parts. It is written atomically, after the parts, so
-a version exists as soon as its manifest does. Its checksum covers the bytes of the file.
+a version exists as soon as its manifest does. Its checksum covers the bytes of the file. Parts that are small
+are in the manifest itself, and in that of the next version again, until together they are worth a file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -20,12 +22,14 @@ from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
-FORMAT = 7
+FORMAT = 8
+"""In format 7 all parts are in files, and event times of source partitions in files beside manifests."""
 CRC32_FORMAT = 6
-"""An earlier format, in which checksums of parts are CRC-32 and windows are stored as rows alone."""
+"""In this format, checksums of parts are CRC-32 and windows are stored as rows alone."""
+_READ = (CRC32_FORMAT, 7, FORMAT)
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
-_NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
+_NAME = re.compile(r"(?:batch|parts)-(\d+)-([0-9a-f]+)(?:\.json|-[0-9a-f]+\.arrows)")
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,26 @@ class Manifest:
     parts: tuple[StoredPart, ...]
     """In the order of the state's parts. One stored batch may occur several times."""
     files: Mapping[str, int]
-    """The files that hold the parts, and the bytes of each."""
+    """The files that hold parts, and the bytes of each."""
     times: tuple[int | None, ...]
     """Max event time of each stream, in microseconds; None before its first row."""
     created: float
     """Seconds since 1970."""
     demand: int | None = None
     """Memory demand, if memory is limited."""
+    partition_times: Sequence[Sequence[tuple[str | None, int]]] | None = None
+    """Max event time of each source partition of each stream, if it is tracked."""
+    inline: bytes = b""
+    """The parts that are in no file."""
 
     @property
     def batch(self) -> int:
         return self.version.batch
+
+    @property
+    def inline_file(self) -> str:
+        """What parts in the manifest have in place of a file's name."""
+        return inline_file(self.content)
 
     @cached_property
     def live_bytes(self) -> int:
@@ -73,21 +86,21 @@ class Manifest:
     def to_bytes(self) -> bytes:
         saved = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "version"}
         saved |= {"format": FORMAT, "windrow": this_version()}
-        saved |= {"batch": self.batch, "run": self.version.run}
+        saved |= {"batch": self.batch, "run": self.version.run, "inline": b64encode(self.inline).decode()}
         return sealed("manifest", json.dumps(saved, separators=(",", ":")).encode())
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
         saved = json.loads(unsealed("manifest", data, where))
-        if saved["format"] not in (CRC32_FORMAT, FORMAT):
-            raise StateError(other_format(where, saved, (CRC32_FORMAT, FORMAT)))
+        if saved["format"] not in _READ:
+            raise StateError(other_format(where, saved, _READ))
         if saved["format"] == CRC32_FORMAT:
             saved["parts"] = [(*part, True) for part in saved["parts"]]
         for name in ("format", "windrow"):
             saved.pop(name, None)
-        version = Version(saved.pop("batch"), saved.pop("run"))
+        version, inline = Version(saved.pop("batch"), saved.pop("run")), b64decode(saved.pop("inline", ""))
         parts = tuple(StoredPart(*part) for part in saved.pop("parts"))
-        return cls(version=version, parts=parts, times=tuple(saved.pop("times")), **saved)
+        return cls(version=version, parts=parts, times=tuple(saved.pop("times")), inline=inline, **saved)
 
     @classmethod
     def read(cls, root: Storage, path: str) -> Manifest:
@@ -116,20 +129,30 @@ def other_format(where: str, saved: Mapping[str, Any], reads: Sequence[int]) -> 
     writer = saved.get("windrow", "an earlier version")
     return (
         f"state file {where} has format {saved['format']}, written by Windrow {writer}; this is Windrow "
-        f"{this_version()}, which reads format {' and '.join(map(str, reads))}. Use the version that wrote "
+        f"{this_version()}, which reads formats {', '.join(map(str, reads))}. Use the version that wrote "
         "it, or start the query with a new checkpoint"
     )
 
 
 def manifest_name(version: Version) -> str:
+    """Up to format 7."""
     return f"batch-{version.batch:012d}-{version.run}.json"
 
 
-def version_of(name: str) -> Version | None:
-    """The version of a manifest's file name; None for other files.
+def inline_file(content: str) -> str:
+    return f"inline-{content}"
 
-    >>> version_of(manifest_name(Version(7, "a0")))
-    Version(batch=7, run='a0')
+
+def parts_name(version: Version, content: str) -> str:
+    return f"parts-{version.batch:012d}-{version.run}-{content}.arrows"
+
+
+def version_of(name: str) -> Version | None:
+    """The version that a manifest or a file of parts in the directory of a partition was written for; None
+    for other files, and for parts up to format 7.
+
+    >>> version_of(manifest_name(Version(7, "a0"))) == version_of(parts_name(Version(7, "a0"), "c0"))
+    True
     >>> version_of("parts-0.arrows")
     """
     match = _NAME.fullmatch(name)

@@ -27,6 +27,7 @@ import pyarrow as pa
 from windrow.state.local_storage import ASIDE
 from windrow.state.private import is_private, private_directory
 from windrow.state.trusted_files import is_trusted, trust
+from windrow.window.mapped_arrays import mapped_contents
 
 UNUSED = 1800.0
 """Seconds without use after which a copy is removed."""
@@ -154,6 +155,6 @@ class PartCache:
             held = path.stat().st_size
             if held == 0 or size not in (None, held):
                 return None
-            return Contents(pa.memory_map(str(path)).read_buffer(), str(path))
+            return Contents(mapped_contents(str(path)), str(path))
         except OSError:
             return None

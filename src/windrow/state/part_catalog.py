@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from windrow.state.parts import StoredPart
+from windrow.state.storage import FETCHING
 from windrow.window.blocks import Made, Part
 
 Key = int | bytes
 SLACK = 1 << 16
 """Dead bytes in files up to this size are never worth a rewrite."""
+SMALL = 1 << 18
+"""Files of which so little is alive are rewritten as one when there are more than are fetched at once."""
 
 
 def key_of(part: Part) -> Key:
@@ -31,6 +34,8 @@ class PartCatalog:
         Of one version, in order.
     files
         Bytes of each file that holds parts.
+    inline
+        Parts that are in no file.
     """
 
     def __init__(
@@ -38,11 +43,13 @@ class PartCatalog:
         parts: Sequence[Part] = (),
         places: Sequence[StoredPart] = (),
         files: Mapping[str, int] | None = None,
+        inline: bytes = b"",
     ) -> None:
         # The catalog keeps the parts alive, because Python reuses the id of an object that is freed.
         self._parts = dict(zip(places, parts, strict=True))
         self._places = {key_of(part): place for part, place in zip(parts, places, strict=True)}
         self.files = dict(files or {})
+        self.inline = inline
 
     def batch(self, place: StoredPart) -> pa.RecordBatch | None:
         found = self._parts.get(place)
@@ -56,16 +63,17 @@ class PartCatalog:
         return self._places.get(key)
 
     def stored(self, parts: Sequence[Part]) -> dict[Key, StoredPart]:
-        """Places of those parts that are stored and need not be rewritten."""
+        """Places in files of those parts that are stored and need not be rewritten."""
         keys = {key_of(part): part for part in parts}
-        found = {key: self._places[key] for key in keys if key in self._places}
+        known = {key: self._places[key] for key in keys if key in self._places}
+        found = {key: place for key, place in known.items() if place.file in self.files}
         fresh = sum(p.nbytes for k, p in keys.items() if k not in found and not isinstance(p, Made))
         rewritten = worth_rewriting(set(found.values()), self.files, fresh)
         return {k: p for k, p in found.items() if p.file not in rewritten}
 
 
 def worth_rewriting(parts: set[StoredPart], files: Mapping[str, int], fresh: int) -> set[str]:
-    """Files to rewrite, so that dead bytes stay below the live ones.
+    """Files to rewrite, so that dead bytes stay below the live ones, and small files are few.
 
     Files with the smallest live fraction come first: there a rewritten byte frees the most.
     """
@@ -74,10 +82,14 @@ def worth_rewriting(parts: set[StoredPart], files: Mapping[str, int], fresh: int
         alive[part.file] = alive.get(part.file, 0) + part.bytes
     dead = sum(files[file] for file in alive) - sum(alive.values())
     allowed = fresh + sum(alive.values()) + SLACK
-    chosen: set[str] = set()
+    small = {file for file in alive if alive[file] <= SMALL}
+    chosen = small if len(small) > FETCHING else set[str]()
+    dead -= sum(files[file] - alive[file] for file in chosen)
     for file in sorted(alive, key=lambda file: alive[file] / files[file]):
         if dead <= allowed:
             break
+        if file in chosen:
+            continue
         dead -= files[file] - alive[file]
         chosen.add(file)
     return chosen

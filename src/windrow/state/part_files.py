@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
@@ -45,7 +46,9 @@ class PartFiles:
         self._cache = cache
         self._manifest = manifest
         self._files = {file: mapped[file] for file in manifest.files if file in mapped}
+        self._files[manifest.inline_file] = Contents(pa.py_buffer(manifest.inline), None)
         self._trusted: dict[str, bool] = {}
+        self._by_address: list[tuple[int, Contents]] = []
 
     def fetch(self, parts: Iterable[StoredPart]) -> None:
         """Makes the files of these parts available."""
@@ -71,11 +74,11 @@ class PartFiles:
         try:
             return reading(self._files[part.file].buffer, part, self._where(part.file))
         except StateError:
-            if self._cache is None:
+            if self._cache is None or part.file not in self._manifest.files:
                 raise
             # Only the local copy may be damaged: read the original.
             self._cache.drop(part.file)
-            self._files[part.file] = self._contents(part.file)
+            self._files[part.file], self._by_address = self._contents(part.file), []
             return reading(self._files[part.file].buffer, part, self._where(part.file))
 
     def is_trusted(self, part: StoredPart) -> bool:
@@ -92,11 +95,15 @@ class PartFiles:
 
     def locate(self, address: int) -> FilePlace | None:
         """The local file that is mapped at an address, and the place in it."""
-        for found in self._files.values():
-            offset = address - found.buffer.address
-            if found.path is not None and 0 <= offset < found.buffer.size:
-                return FilePlace(found.path, offset)
-        return None
+        if len(self._by_address) != len(self._files):
+            self._by_address = sorted((found.buffer.address, found) for found in self._files.values())
+        at = bisect_right(self._by_address, address, key=lambda each: each[0]) - 1
+        if at < 0:
+            return None
+        begin, found = self._by_address[at]
+        if found.path is None or address >= begin + found.buffer.size:
+            return None
+        return FilePlace(found.path, address - begin)
 
     def _contents(self, file: str) -> Contents:
         path, size = f"{self._directory}/{file}", self._manifest.files[file]
@@ -105,7 +112,7 @@ class PartFiles:
                 found = self._cache.get(file, size, lambda: self._storage.read(path))
             else:
                 held = self._storage
-                mapped = str(held.directory / path) if isinstance(held, LocalStorage) else None
+                mapped = f"{held.directory}/{path}" if isinstance(held, LocalStorage) else None
                 found = Contents(self._storage.read(path), mapped)
         except FileNotFoundError:
             needed = f"it is missing, and batch {self._manifest.batch} needs it"

@@ -49,6 +49,13 @@ class PartWriter:
             writer.write_batch(batch)
         return StoredPart(self.file, start, self.bytes - start, self._checksum.value, batch.num_rows)
 
+    def copy(self, contents: bytes, part: StoredPart) -> StoredPart:
+        """Appends a part as it is stored elsewhere."""
+        padding = -self.bytes % _ALIGNMENT
+        self._sink.write(bytes(padding) + contents[part.offset : part.offset + part.bytes])
+        self.bytes += padding + part.bytes
+        return part._replace(file=self.file, offset=self.bytes - part.bytes)
+
     # The interface of pa.PythonFile. The commit flushes and closes all its files, so these do nothing.
 
     closed = False

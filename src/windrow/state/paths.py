@@ -4,7 +4,7 @@ root/<query id>/<join>/join.json                                metadata, see `j
 root/<query id>/<join>/commits/run.<run>                        a run, see `runs.py`
 root/<query id>/<join>/commits/batch-000000000017/...           what tasks of micro-batch 17 have committed:
                                                                 manifests, see `commit_markers.py`
-root/<query id>/<join>/p3/parts-<unique>.arrows                 parts of partition 3, named by manifests
+root/<query id>/<join>/p3/parts-<version>-<unique>.arrows       parts of partition 3, named by manifests
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from windrow.errors import StateError
 
 JOIN_METADATA = "join.json"
 COMMITS = "commits"
+GROUP = 32
+"""Partitions whose commits of a micro-batch share a directory."""
 _PARTITION = re.compile(r"p(\d+)")
 _BATCH = re.compile(r"batch-(\d+)")
-_PARTS = re.compile(r"parts-[0-9a-f]{32}\.arrows")
 _LONGEST = 200
 
 
@@ -51,24 +52,25 @@ def partition_of(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def batch_directory(batch: int) -> str:
-    """Where a micro-batch's manifests are, in the directory of commits. Listing it shows them alone, however
-    many micro-batches are kept."""
-    return f"batch-{batch:012d}"
+def group_of(partition: int) -> int:
+    return partition // GROUP
+
+
+def members_of(group: int, partitions: int) -> int:
+    """How many of so many partitions are in the group."""
+    return min(partitions - group * GROUP, GROUP)
+
+
+def batch_directory(batch: int, group: int = 0) -> str:
+    """Where a group's manifests of a micro-batch are, in the directory of commits. Those of the first group
+    are beside the directories of the others, and so is what concerns all groups."""
+    return f"batch-{batch:012d}/g{group}" if group else f"batch-{batch:012d}"
 
 
 def batch_in(name: str) -> int | None:
     """The micro-batch of such a directory; None for other names."""
     match = _BATCH.fullmatch(name)
     return int(match[1]) if match else None
-
-
-def parts_name(content: str) -> str:
-    return f"parts-{content}.arrows"
-
-
-def holds_parts(name: str) -> bool:
-    return _PARTS.fullmatch(name) is not None
 
 
 def plain(name: str) -> str:

@@ -97,8 +97,9 @@ class Storage(ABC):
         """The contents of a file, mapped if it is local. Raises FileNotFoundError if it does not exist."""
 
     @abstractmethod
-    def entries(self, path: str) -> list[Entry]:
-        """The entries of a directory; none if it does not exist."""
+    def entries(self, path: str, below: bool = False) -> list[Entry]:
+        """The entries of a directory; none if it does not exist. If `below`, all files below it, named by
+        their paths relative to it."""
 
     @abstractmethod
     def delete(self, path: str) -> None:
@@ -108,8 +109,8 @@ class Storage(ABC):
     def delete_tree(self, path: str) -> None:
         """Removes a directory and everything in it, if it exists."""
 
-    def names(self, path: str) -> list[str]:
-        return [entry.name for entry in self.entries(path)]
+    def names(self, path: str, below: bool = False) -> list[str]:
+        return [entry.name for entry in self.entries(path, below)]
 
 
 @contextmanager
@@ -198,19 +199,15 @@ class ArrowStorage(Storage):
         ):
             return source.read_buffer()
 
-    def entries(self, path: str) -> list[Entry]:
-        return [
-            Entry(i.base_name, i.size or 0, _modified(i.mtime_ns), i.type == fs.FileType.Directory)
-            for i in self._listed(path)
-        ]
-
-    def names(self, path: str) -> list[str]:
-        return [i.base_name for i in self._listed(path)]
-
-    def _listed(self, path: str) -> list[fs.FileInfo]:
-        selector = fs.FileSelector(self._full(path), allow_not_found=True)
+    def entries(self, path: str, below: bool = False) -> list[Entry]:
+        full = self._full(path)
         with refused_reads(self.at(path)), _any_error():
-            return self._fs.get_file_info(selector)
+            found = self._fs.get_file_info(fs.FileSelector(full, allow_not_found=True, recursive=below))
+        return [
+            Entry(_below(full, i), i.size or 0, _modified(i.mtime_ns), i.type == fs.FileType.Directory)
+            for i in found
+            if not (below and i.type == fs.FileType.Directory)
+        ]
 
     def delete(self, path: str) -> None:
         try:
@@ -252,6 +249,11 @@ class ArrowStorage(Storage):
             except FileNotFoundError:
                 self._fs.create_dir(full.rpartition("/")[0], recursive=True)
                 write(full)
+
+
+def _below(directory: str, found: fs.FileInfo) -> str:
+    """The path of a file below a directory. Filesystems may show the directory's with a leading slash."""
+    return str(found.path).removeprefix(directory).removeprefix(f"/{directory}").lstrip("/")
 
 
 def _modified(nanoseconds: int | None) -> float:

@@ -19,18 +19,23 @@ from windrow.engine.state import State, payload_parts
 from windrow.errors import StateError
 from windrow.state.cleanup import CommittedFiles, remove_obsolete
 from windrow.state.commit_log import CommitLog, Start
-from windrow.state.commit_markers import CommitMarker, CommitMarkers, times_to_bytes
+from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.local_storage import LocalStorage
-from windrow.state.manifest import Manifest
+from windrow.state.manifest import Manifest, inline_file, parts_name
 from windrow.state.part_cache import Contents, PartCache
 from windrow.state.part_catalog import Key, PartCatalog, key_of
 from windrow.state.part_files import PartFiles
 from windrow.state.parts import PartWriter, StoredPart, open_part
-from windrow.state.paths import COMMITS, partition_directory, parts_name
+from windrow.state.paths import COMMITS, partition_directory
 from windrow.state.runs import Version
 from windrow.state.storage import AtomicCommit
 from windrow.state.trusted_files import trust
-from windrow.window.blocks import Part, batch_of
+from windrow.window.blocks import Made, Part, batch_of
+
+SMALLEST_FILE = 1 << 14
+"""Bytes of new parts up to which they are in the manifest: to write and to fetch a file takes longer."""
+_PART = 512
+"""About what the description of a part takes."""
 
 
 class _Opened(NamedTuple):
@@ -141,7 +146,7 @@ class StateStore:
             if number in payloads and part in opened and not opened[part].trusted
         }
         batches = tuple(known[part] for part in parts)
-        self._catalog, self._opened = PartCatalog(batches, parts, manifest.files), opened
+        self._catalog, self._opened = PartCatalog(batches, parts, manifest.files, manifest.inline), opened
         self._mapped = files.mapped
         return State(manifest.metadata, batches, files.locate, checks)
 
@@ -159,12 +164,14 @@ class StateStore:
         placed = self._catalog.stored(state.parts)
         fresh = {key: part for part in state.parts if (key := key_of(part)) not in placed}
         what = f"the state of batch {version.batch}, partition {self.partition},"
-        # Files become visible in this order: parts, times, manifest. After a crash between any two of them
-        # the manifest is missing, so the version does not count and the task runs again.
+        large = sum(map(_size, fresh.values())) > SMALLEST_FILE
+        file = parts_name(version, content) if large else inline_file(content)
+        # Files become visible in this order: parts, manifest. After a crash between them the manifest is
+        # missing, so the version does not count and the task runs again.
         with self.storage.commit(what, self._directory) as commit:
-            sizes = self._write(commit, parts_name(content), fresh, placed) if fresh else {}
+            inline, size = self._write(commit, file, large, fresh, placed)
             parts = tuple(placed[key_of(part)] for part in state.parts)
-            sizes |= self._catalog.files
+            sizes = self._catalog.files | ({file: size} if large else {})
             manifest = Manifest(
                 version=version,
                 content=content,
@@ -172,26 +179,25 @@ class StateStore:
                 partitions=self.partitions,
                 metadata=state.metadata,
                 parts=parts,
-                files={file: sizes[file] for file in dict.fromkeys(p.file for p in parts)},
+                files={f: sizes[f] for f in dict.fromkeys(p.file for p in parts) if f in sizes},
                 times=tuple(times),
                 created=self.log.clock(),
                 demand=demand,
+                partition_times=[list(each.items()) for each in partition_times] or None,
+                inline=inline,
             )
             run = self.log.run(version.run)
             number = 0 if run is None else run.number
             marker = CommitMarker(self.partition, version, manifest.times, demand, content, number)
-            if partition_times:
-                sink = commit.open(f"{self._join}/{marker.partition_times}")
-                sink.write(times_to_bytes(partition_times))
             sealed = manifest.to_bytes()
             commit.open(f"{self._join}/{marker.manifest}").write(sealed)
         if self.cache is not None:
             self.cache.put(marker.name.rpartition("/")[2], pa.py_buffer(sealed))
         self._committed[marker.manifest] = CommittedFiles.of(manifest)
-        if fresh and isinstance(self.storage, LocalStorage):
-            trust(str(self.storage.directory / self._directory / parts_name(content)))
-        self._catalog = PartCatalog(state.parts, parts, manifest.files)
-        self._written = parts_name(content) if fresh else None
+        if large and isinstance(self.storage, LocalStorage):
+            trust(str(self.storage.directory / self._directory / file))
+        self._catalog = PartCatalog(state.parts, parts, manifest.files, inline)
+        self._written = file if large else None
         self._opened = {part: self._opened[part] for part in parts if part in self._opened}
         return manifest
 
@@ -208,7 +214,8 @@ class StateStore:
         for place, part in self._catalog.parts.items():
             if place.file == file and isinstance(part, pa.RecordBatch) and part.num_rows:
                 found[id(part)] = parts[place] = open_part(contents.buffer, place, file)
-        self._catalog = PartCatalog(list(parts.values()), list(parts), self._catalog.files)
+        before = self._catalog
+        self._catalog = PartCatalog(list(parts.values()), list(parts), before.files, before.inline)
         return found
 
     def _local(self, file: str, size: int) -> Contents | None:
@@ -224,28 +231,38 @@ class StateStore:
         removed = remove_obsolete(self.log, self.partition, start.version, self._committed)
         self._committed = removed.known
         if self.cache:
-            for file in removed.files:
-                self.cache.drop(file)
+            for name in removed.files:
+                self.cache.drop(name)
             self.cache.trim()
 
     def _write(
         self,
         commit: AtomicCommit,
         file: str,
+        large: bool,
         fresh: Mapping[Key, Part],
         placed: dict[Key, StoredPart],
-    ) -> dict[str, int]:
-        """Writes parts to one new file, adds their places to `placed`, and returns the file's size."""
-        sink = commit.open(f"{self._directory}/{file}")
-        memory = pa.BufferOutputStream() if self.cache else None
-        writer = PartWriter(file, sink if memory is None else memory)
+    ) -> tuple[bytes, int]:
+        """Writes parts to one new file if they are `large`, adds their places to `placed`, and returns what
+        goes into the manifest instead, and the size."""
+        memory = pa.BufferOutputStream()
+        sink = commit.open(f"{self._directory}/{file}") if large else memory
+        writer = PartWriter(file, sink if self.cache is None else memory)
         for key, part in fresh.items():
+            place = self._catalog.place(key)
+            if place is not None and place.file not in self._catalog.files:
+                placed[key] = writer.copy(self._catalog.inline, place)
+                continue
             # A part that moves to this file gets a new checksum, so the old one is verified first.
-            before = self._opened.get(place) if (place := self._catalog.place(key)) is not None else None
+            before = None if place is None else self._opened.get(place)
             placed[key] = writer.append(batch_of(part) if before is None else before.read())
-        if memory is not None and self.cache is not None:
-            contents = memory.getvalue()
+        contents = memory.getvalue()
+        if large and self.cache is not None:
             sink.write(contents)
             self.cache.put(file, contents)
             trust(str(self.cache.directory / file))
-        return {file: writer.bytes}
+        return b"" if large else contents.to_pybytes(), writer.bytes
+
+
+def _size(part: Part) -> int:
+    return SMALLEST_FILE + 1 if isinstance(part, Made) else _PART + part.nbytes

@@ -71,10 +71,8 @@ class _View:
     def __init__(self, column: pa.Array) -> None:
         self._column = column
         dtype = np.dtype(column.type.to_pandas_dtype())
-        buffer = column.buffers()[1]
-        address = 0 if buffer is None else buffer.address + column.offset * dtype.itemsize
         self.__array_interface__ = {
-            "data": (address, False),
+            "data": (_address(column), False),
             "shape": (len(column),),
             "typestr": dtype.str,
             "version": 3,
@@ -86,23 +84,63 @@ def values_of(column: pa.Array) -> Array:
     return np.asarray(_View(column)) if len(column) else np.empty(0, column.type.to_pandas_dtype())
 
 
-def assembled(dtype: np.dtype, capacity: int, pieces: Mapping[int, Array], locate: Locate) -> Array:
-    """An array of `capacity` values that has each piece at its position. What is between them is
-    undefined."""
-    files = {at: locate(piece.ctypes.data) for at, piece in pieces.items() if len(piece)}
-    mapped = {at: file for at, file in files.items() if file and _fits(at, pieces[at], file)}
-    if not mapped:
-        found, region = np.empty(capacity, dtype), None
+def _address(column: pa.Array) -> int:
+    buffer = column.buffers()[1]
+    return 0 if buffer is None else int(buffer.address + column.offset * column.type.byte_width)
+
+
+def assembled(capacity: int, pieces: Mapping[int, pa.Array], locate: Locate) -> Array:
+    """An array of `capacity` values that has each piece, a column of numbers without nulls, at its position.
+    What is between them is undefined."""
+    kind = next(iter(pieces.values())).type
+    dtype, width = np.dtype(kind.to_pandas_dtype()), kind.byte_width
+    files = {at: locate(_address(piece)) for at, piece in pieces.items() if len(piece)}
+    fits = {
+        at: file
+        for at, file in files.items()
+        if file and not (at * width | len(pieces[at]) * width | file.offset) % mmap.PAGESIZE
+    }
+    if not fits:
+        found, region, begin = np.empty(capacity, dtype), None, 0
     else:
-        region = _reserve(capacity * dtype.itemsize)
+        region = _reserve(capacity * width)
         found = np.frombuffer(region, dtype)
+        begin = found.ctypes.data
     for at, piece in pieces.items():
-        address = found.ctypes.data + at * dtype.itemsize
-        if region is not None and at in mapped and _map_stored(address, piece.nbytes, mapped[at]):
-            region.in_files, region.private = region.in_files + piece.nbytes, True
+        size = len(piece) * width
+        if region is not None and at in fits and _map_stored(begin + at * width, size, fits[at]):
+            region.in_files, region.private = region.in_files + size, True
         else:
-            found[at : at + len(piece)] = piece
+            found[at : at + len(piece)] = values_of(piece)
     return found
+
+
+class _Mapping:
+    """Memory that is mapped where the system wants it, which may give it large pages."""
+
+    def __init__(self, handle: int, size: int) -> None:
+        self.size = size
+        self.address = _system("mmap")(None, size, mmap.PROT_READ, mmap.MAP_SHARED, handle, 0)
+        if self.address in (None, _FAILED):
+            self.size = 0
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+    def __del__(self) -> None:
+        if self.size:
+            _system("munmap")(self.address, self.size)
+
+
+def mapped_contents(path: str) -> pa.Buffer:
+    """The contents of a file, mapped without a handle that stays open. Nothing is read ahead."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(handle).st_size
+        if not size:  # an empty file cannot be mapped
+            return pa.py_buffer(b"")
+        mapping = _Mapping(handle, size)
+        return pa.foreign_buffer(mapping.address, size, mapping)
+    finally:
+        os.close(handle)
 
 
 def mapped_file(handle: int, size: int, writable: bool) -> Region:
@@ -117,10 +155,6 @@ def mapped_file(handle: int, size: int, writable: bool) -> Region:
 
 def _reserve(size: int) -> Region:
     return Region(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
-def _fits(at: int, piece: Array, file: FilePlace) -> bool:
-    return not any(n % mmap.PAGESIZE for n in (at * piece.itemsize, piece.nbytes, file.offset))
 
 
 def _map_stored(address: int, size: int, file: FilePlace) -> bool:
@@ -138,23 +172,24 @@ def _map_stored(address: int, size: int, file: FilePlace) -> bool:
 
 def _map(address: int, size: int, access: int, flags: int, handle: int, offset: int) -> bool:
     """Maps a piece of a file over memory that the caller owns."""
-    return bool(_mmap()(address, size, access, flags | _MAP_FIXED, handle, offset) == address)
+    return bool(_system("mmap")(address, size, access, flags | _MAP_FIXED, handle, offset) == address)
 
 
 _MAP_FIXED = 0x10
 """The same number on Linux and macOS; Python has no name for it."""
 
 
+_FAILED = ctypes.c_void_p(-1).value
+_ARGUMENTS = {
+    "mmap": (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long),
+    "munmap": (ctypes.c_void_p, ctypes.c_size_t),
+}
+
+
 @cache
-def _mmap() -> Any:
-    function = ctypes.CDLL(None, use_errno=True).mmap
-    function.restype = ctypes.c_void_p
-    function.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_long,
-    ]
+def _system(name: str) -> Any:
+    """A function of the system's library. Python's own mmap keeps a handle for every file."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    function.argtypes = _ARGUMENTS[name]
+    function.restype = ctypes.c_void_p if name == "mmap" else ctypes.c_int
     return function

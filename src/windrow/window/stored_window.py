@@ -19,7 +19,7 @@ import pyarrow as pa
 from windrow.kernels.window_arrays import bounds_of
 from windrow.window.blocks import Block, Blocks, Made, Part, batch_of
 from windrow.window.hash_index import HEADS_PER_WINDOW, HashIndex, StoredHeads
-from windrow.window.mapped_arrays import Locate, assembled, values_of
+from windrow.window.mapped_arrays import Locate, assembled
 from windrow.window.postings import Postings
 from windrow.window.segment import Segment, SortedRun, Unread
 from windrow.window.window_store import WindowStore, roomy
@@ -223,9 +223,9 @@ def _rows(payload: pa.RecordBatch | Unread) -> int:
 
 def _arrays(log: Blocks, origin: int, capacity: int, locate: Locate) -> dict[str, Array]:
     """The arrays of these blocks, by position."""
-    found = {}
     batches = {block.start - origin: batch_of(block.part) for block in log.blocks}
-    for name in next(iter(batches.values())).schema.names if batches else ():
-        pieces = {at: values_of(batch.column(name)) for at, batch in batches.items()}
-        found[name] = assembled(next(iter(pieces.values())).dtype, capacity, pieces, locate)
-    return found
+    names = next(iter(batches.values())).schema.names if batches else ()
+    return {
+        name: assembled(capacity, {at: batch.column(name) for at, batch in batches.items()}, locate)
+        for name in names
+    }
