@@ -86,7 +86,6 @@ class Join(Stateful):
         "dropped",
         "unsampled",
         "conserved",
-        "found",
         "skipped",
         "outer",
         "failed",
@@ -128,8 +127,6 @@ class Join(Stateful):
         """Dropped rows that had no chance of being admitted."""
         self.conserved = [0] * count
         """Rows evicted because no harvest would probe them again, per stream."""
-        self.found = 0
-        """Results found, built or not."""
         self.skipped = 0
         """Results not built for lack of time."""
 
@@ -141,7 +138,7 @@ class Join(Stateful):
     @property
     def _taking_part(self) -> LoadShedder | None:
         """The load shedder; None in a call that runs as without a deadline."""
-        return None if self.call_planner and self.call_planner.plain else self.load_shedder
+        return None if self.call_planner and self.call_planner.call.plain else self.load_shedder
 
     @property
     def row_state(self) -> RowState:
@@ -200,7 +197,7 @@ class Join(Stateful):
         self._compared_before += sum(p.comparisons for p in self.probes)
         self.plan, bound = plan, self.bound
         if self.load_shedder is not None:
-            self.load_shedder.followed = plan
+            self.load_shedder.follow(plan)
         self.probes = [
             Probe(d, self.windows, bound.query.aliases, bound.functions, self.failed, self._inside)
             for d in plan.directions
@@ -227,7 +224,8 @@ class Join(Stateful):
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         load_shedder = self._taking_part
         if load_shedder and controller:
-            arrivals = self._drop_rows(load_shedder, arrivals, now, controller.z)
+            kept = load_shedder.begin(self.windows, [len(a.rows) for a in arrivals], now, controller.z)
+            arrivals = arrivals if kept is None else self.admit(arrivals, kept)
         # Find the rows that the sub-batch displaces before any of them is probed.
         places = self.windows.places(arrivals)
         if self.evictor:
@@ -294,19 +292,23 @@ class Join(Stateful):
         contained = self.windows.contain(partials)
         return contained if self.outer is None else self.outer.whole(contained)
 
-    def _drop_rows(
-        self, load_shedder: LoadShedder, arrivals: Sequence[ArrivingRows], now: int, z: float
-    ) -> Sequence[ArrivingRows]:
-        masks = load_shedder.begin(self.windows, [len(a.rows) for a in arrivals], now, z)
-        return arrivals if masks is None else self.admit(arrivals, masks)
-
-    def admit(self, arrivals: Sequence[ArrivingRows], masks: Sequence[Array | None]) -> list[ArrivingRows]:
-        """Drop and count the rows outside the masks; a mask of None admits all."""
-        for stream, mask in enumerate(masks):
-            if mask is not None:
-                self.dropped[stream] += int(len(mask) - mask.sum())
-                self.lose(stream, arrivals[stream], ~mask)
-        return [arrived.admitted(mask) for arrived, mask in zip(arrivals, masks, strict=True)]
+    def admit(
+        self, arrivals: Sequence[ArrivingRows], kept: Sequence[Array | None], sampled: bool = True
+    ) -> list[ArrivingRows]:
+        """Only the rows at these positions, all if None; the others are dropped for lack of time. `sampled`
+        if each of them might have been kept."""
+        found = list(arrivals)
+        for stream, positions in enumerate(kept):
+            if positions is None:
+                continue
+            dropped = np.ones(len(arrivals[stream].rows), bool)
+            dropped[positions] = False
+            self.dropped[stream] += len(dropped) - len(positions)
+            if not sampled:
+                self.unsampled[stream] += len(dropped) - len(positions)
+            self.lose(stream, arrivals[stream], dropped)
+            found[stream] = arrivals[stream].admitted_at(positions, self.bound.query.counts_rows)
+        return found
 
     def lose(self, stream: int, arrived: ArrivingRows, dropped: Array | slice) -> None:
         """Some new rows are dropped: an outer join may miss their matches."""
@@ -339,13 +341,13 @@ class Join(Stateful):
             sample = self.evictor.on_results(self.windows, partials) if self.evictor else None
             if sample is not None:
                 partials = partials.where(sample.chosen)
-            self.found += len(partials)
             if self.outer is not None:
                 for results, certain in self.outer.matched(partials):
                     yield partial(add, results, None, certain)
             if self.call_planner and controller:
                 found = len(partials)
-                partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
+                left = controller.seconds_left
+                partials = self.call_planner.affordable(self.windows, partials, arriving, left)
                 self.skipped += found - len(partials)
             if len(partials) == 0 or not (self.outer is None or self.outer.eager):
                 continue

@@ -354,7 +354,7 @@ def _join(
 
     evictors = [join["evictor"] for join in joins if join["evictor"] is not None]
     summed = {name: total(join[name] for join in joins) for name in ("dropped", "unsampled", "conserved")}
-    counted = {name: sum(join[name] for join in joins) if moves.first else 0 for name in ("found", "skipped")}
+    counted = {name: sum(join[name] for join in joins) if moves.first else 0 for name in ("skipped",)}
     failed = sum(join["failed"]["count"] for join in joins) if moves.first else 0
     return {
         **joins[0],
