@@ -198,10 +198,7 @@ class Join(Stateful):
         self.plan, bound = plan, self.bound
         if self.load_shedder is not None:
             self.load_shedder.follow(plan)
-        self.probes = [
-            Probe(d, self.windows, bound.query.aliases, bound.functions, self.failed, self._inside)
-            for d in plan.directions
-        ]
+        self.probes = [Probe(d, bound, self.windows, self.failed, self._inside) for d in plan.directions]
         hashed: list[dict[tuple[str, ...], int | None]] = [{} for _ in self.windows]
         ranged: list[set[str]] = [set() for _ in self.windows]
         steps = [step for direction in plan.directions for step in direction.steps]
@@ -278,14 +275,14 @@ class Join(Stateful):
 
         def found(part: tuple[int, int]) -> Iterator[PartialMatches]:
             if load_shedder is None:
-                results = probe.run(self.windows, start, starting=part)
+                results = probe.run(start, starting=part)
             else:
                 load_shedder.arrived(self.windows, stream, start)
                 results = load_shedder.probe(self.windows, probe, start)
             inside = (partials for partials in map(self._inside, results) if len(partials))
             return in_pieces(inside, kept=threads.count > 1)
 
-        yield from threads.map(found, threads.parts(*probe.starting_rows(self.windows, start)))
+        yield from threads.map(found, threads.parts(*probe.starting_rows(start)))
 
     def _inside(self, partials: PartialMatches) -> PartialMatches:
         """Only matches of rows that were in their windows together, and that have all join columns."""

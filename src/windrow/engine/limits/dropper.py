@@ -16,7 +16,7 @@ import numpy as np
 
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, rows_held
-from windrow.engine.probe import Probe, ProbeScope
+from windrow.engine.probe import Probe
 from windrow.eviction.window_view import RowState
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.random_drop import drop_rates
@@ -99,11 +99,11 @@ class Dropper(Stateful):
         window.column(CHANCE)[start : window.end] = self.keep[stream]
 
     def probe(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
-        flow = np.zeros(len(probe.direction.steps) + 1)
-        for partials in probe.run(windows, start, ProbeScope(step_counts=flow)):
+        counts = np.zeros(len(probe.direction.steps) + 1)
+        for partials in probe.run(start, counts):
             self._count(windows, partials)
             yield partials
-        self.statistics.learn(probe, flow, rows_held(windows))
+        self.statistics.learn(probe, counts, rows_held(windows))
 
     def max_useful_ages(self) -> list[int] | None:
         """None: admitted rows stay until they expire."""

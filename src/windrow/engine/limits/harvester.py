@@ -18,7 +18,7 @@ from windrow.engine.age_intervals import FOREVER, AgeIntervals
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, orders_of, rows_held
-from windrow.engine.probe import FULL_WINDOWS, Probe, ProbeScope
+from windrow.engine.probe import Probe
 from windrow.estimation.missed import MissedResults, ShreddingSample
 from windrow.eviction.window_view import RowState
 from windrow.harvest.call_load import Curve
@@ -179,15 +179,14 @@ class Harvester(Stateful):
 
     def _probe_windows(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
         """Probe whole windows with all rows or, if the call plan says so, with some."""
-        part, knows = self._probes, self._may_skip_learning
-        counts = np.zeros(len(probe.direction.steps) + 1)
-        scope = FULL_WINDOWS if knows else ProbeScope(step_counts=counts)
+        part = self._probes
+        counts = None if self._may_skip_learning else np.zeros(len(probe.direction.steps) + 1)
         if self.calls is not None and part < 1:
             rows = np.arange(start, windows[probe.direction.arriving].end)
-            found = probe.run_rows(windows, self.calls.prober(rows), scope)
+            found = probe.run_rows(self.calls.prober(rows), step_counts=counts)
         else:
-            found = probe.run(windows, start, scope)
-        if knows:
+            found = probe.run(start, counts)
+        if counts is None:
             yield from found
             return
         for partials in found:
@@ -209,7 +208,7 @@ class Harvester(Stateful):
         if draw.omega == 0.0:
             self.missed.unsampled_rows += len(rows)
         if not harvest.directions[stream].idle:
-            yield from probe.run_rows(windows, rows[~drawn], ProbeScope(self._ages[stream]))
+            yield from probe.run_rows(rows[~drawn], self._ages[stream])
 
     @property
     def _may_skip_learning(self) -> bool:
@@ -243,7 +242,7 @@ class Harvester(Stateful):
         if draw.z < 1.0:
             sample = self._sample(windows[probe.direction.arriving].ts[rows], first, draw.z)
             ages = (sample, *[None] * (len(probe.direction.steps) - 1))
-        for partials in probe.run_rows(windows, rows, ProbeScope(ages, counts)):
+        for partials in probe.run_rows(rows, ages, counts):
             self._count(windows, probe, rows, partials, draw)
             self._learn_lags(windows, partials, draw.weight)
             yield partials
