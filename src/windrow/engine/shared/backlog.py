@@ -63,7 +63,6 @@ class BacklogScheduler:
         """Rows that have not passed all tiers."""
         self.held = 0
         """Results that not all outputs have received."""
-        self._counted = 0
         self._call = PendingRows(0.0)
         self._began = 0.0
         self._outputs = 0
@@ -161,11 +160,6 @@ class BacklogScheduler:
             found += self._release(call, ahead, outputs)
             ahead = call.done
         self.calls = [call for call in self.calls if call.done < outputs]
-        return found
-
-    def newly_found(self) -> int:
-        """Results found since this was last asked."""
-        found, self._counted = self.found - self._counted, self.found
         return found
 
     def resume(self, call: PendingRows, tiers: int) -> None:

@@ -73,6 +73,8 @@ class QueryRouter:
         self.tiers = WindowTiers.of([tuple(s.window for s in bound.query.streams.values())])
         self.now = 0.0
         """Arrival time of this call's rows, on the operator's clock."""
+        self.routed = 0
+        """Results routed and not yet counted."""
         self.batches: list[ResultBatch] = []
         """Results found and not yet delivered."""
         self.arrival_counts: list[ArrivalCounts | None] = [None] * len(bound.schemas)
@@ -168,7 +170,10 @@ class QueryRouter:
         columns = windows.columns(dict(enumerate(rows)), self.columns)
         piece = ResultBatch(columns, newest, places, ranks, self.now, self._bound.functions)
         if not decided:
-            return self._verified(piece)
+            verified = self._verified(piece)
+            self.routed += sum(map(len, verified))
+            return verified
+        self.routed += len(piece)
         aliases = self._bound.query.aliases
         missing = {alias: rows[aliases.index(alias)] == MISSING for alias in self.result_schemas}
         return [replace(piece, missing=missing)]
