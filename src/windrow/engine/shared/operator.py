@@ -16,7 +16,8 @@ from windrow.engine.shared.query_names import QueryNames, check_streams, choose
 from windrow.engine.shared.results import ResultsByQuery
 from windrow.engine.shared.shared_join import Data, SharedJoin
 from windrow.engine.shared.state import capture_group, restore_group
-from windrow.engine.state import State, pack, unpack
+from windrow.engine.snapshot import pack, unpack
+from windrow.engine.state import State
 from windrow.errors import QueryError, StateError, unknown
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
