@@ -18,9 +18,8 @@ from queries import examples
 from shared_cases import ids_in_order
 from windrow.engine.control import EXPRESSION_DEPTH, MESSAGE_BYTES, REASON_LENGTH, in_order
 from windrow.engine.shared import subscribers
-from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.query_names import QueryNames, Sibling
 from windrow.engine.shared.shared_join import SharedJoin
-from windrow.engine.shared.sibling_joins import Sibling
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.state import capture
 from windrow.errors import DataError, QueryError

@@ -52,7 +52,7 @@ def test_a_hop_of_three_windows_by_hand():
     windows = BasicWindows.equal((3.0, 3.0), 3)
     scores = np.array([[[3.0, 6, 1]], [[1, 1, 1]]])
     model = HarvestModel(windows, [1, 30], [3, 90], ((1,), (0,)), [[0.1], [0.1]], scores)
-    found, work, fan = model.tables
+    _, _, found, work, fan = model.tables
     assert model.ranking[0, 0].tolist() == [1, 0, 2]
     assert found[0, 0] == pytest.approx([0, 0.6, 0.9, 1.0])
     assert work[0, 0] == pytest.approx([0, 30, 60, 90])

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from harvests import random_model, slow_cost_and_output
 from windrow.errors import QueryError
-from windrow.harvest.greedy import METRICS, greedy, reverse, switch
 from windrow.harvest.model import CostFactors, HarvestModel
-from windrow.harvest.solve import SOLVERS, solve
+from windrow.harvest.solve import METRICS, SOLVERS, greedy, reverse, solve, switch
 from windrow.kernels.harvest import multiple_choice
 from windrow.model.harvest import BasicWindows
 

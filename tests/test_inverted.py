@@ -19,7 +19,6 @@ from likenesses import LISTS, alike, likenesses, random_list
 from queries import Case, examples, play, tiny
 from terms import pair
 from windrow.engine.age_intervals import FOREVER, AgeIntervals
-from windrow.engine.probe import ProbeScope
 from windrow.errors import QueryError
 from windrow.expr.split_predicate import split_predicate
 from windrow.kernels import inverted_index
@@ -244,7 +243,7 @@ def test_fewer_ages_cost_less() -> None:
     parts = ((-FOREVER, 40 * SECOND), (160 * SECOND, 200 * SECOND), (360 * SECOND, FOREVER))
     for ages in (None, AgeIntervals(parts)):
         before = probe.comparisons
-        looked = probe.run_rows(join.windows, np.arange(2), ProbeScope((ages,)))
+        looked = probe.run_rows(np.arange(2), (ages,))
         found.append(
             {pair for p in looked for pair in zip(*(p.rows[s].tolist() for s in (0, 1)), strict=True)}
         )

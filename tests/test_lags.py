@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from windrow.errors import QueryError
 from windrow.harvest.lags import KINDS, PairLags, StreamLags
-from windrow.harvest.selectivity import Selectivities, directional
+from windrow.harvest.selectivity import Selectivities, by_hop
 from windrow.model.harvest import BasicWindows
 from windrow.model.stateful import decode, encode
+from windrow_lab.harvest import directional
 
 WINDOWS = BasicWindows((10.0, 10.0, 10.0), (2.0, 2.0, 2.0))
 ORDERS = ((1, 2), (2, 0), (1, 0))
@@ -111,7 +112,7 @@ def test_selectivities_are_learned_by_direction():
     learned = Selectivities.unknown(2, guess=0.02, prior=50)
     assert learned.matrix == pytest.approx(np.full((2, 2), 0.02))
     learned = learned.add(np.array([[0, 0], [9, 0]]), np.array([[0, 1000], [950, 0]]))
-    assert learned.by_hop(((1,), (0,))) == pytest.approx(np.array([[1 / 1050], [0.01]]))
+    assert by_hop(learned.matrix, ((1,), (0,))) == pytest.approx(np.array([[1 / 1050], [0.01]]))
     again = learned.decayed(0.5)
     assert again.found[1, 0] == 4.5 and again.tried[0, 1] == 500
 

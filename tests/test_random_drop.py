@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from harvests import random_model
 from windrow.errors import QueryError
-from windrow.harvest.model import HarvestModel
+from windrow.harvest.model import HarvestModel, max_useful_ages
 from windrow.harvest.random_drop import drop_rates
 from windrow.harvest.solve import solve
-from windrow.harvest.useful_ages import max_useful_ages
 from windrow.model.harvest import BasicWindows, Harvest, HarvestDirection, HarvestHop
 
 

@@ -6,32 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow.errors import QueryError
-from windrow.harvest.throttle import Throttle, adapted, consumption
+from windrow.harvest.throttle import adapted
 
 
 def test_the_papers_rule_by_hand():
     """300 rows come, 200 are consumed: two thirds of the work; then all are, and it is boosted (s. 3.1)."""
-    throttle = adapted(Throttle(), consumption(200, 300))
-    assert throttle.fraction == pytest.approx(2 / 3)
-    throttle = adapted(throttle, consumption(200, 200))
-    assert throttle.fraction == pytest.approx(0.8)
-    throttle = adapted(throttle, consumption(210, 200))
-    assert throttle.fraction == pytest.approx(0.96)
-    assert adapted(throttle, consumption(0, 0)).fraction == 1
+    z = adapted(1.0, 1.2, 200, 300)
+    assert z == pytest.approx(2 / 3)
+    z = adapted(z, 1.2, 200, 200)
+    assert z == pytest.approx(0.8)
+    z = adapted(z, 1.2, 210, 200)
+    assert z == pytest.approx(0.96)
+    assert adapted(z, 1.2, 0, 0) == 1
+    assert 0 < adapted(z, 1.2, 0, 100) < 1e-3, "from 0 it could not rise again"
 
 
 @given(st.floats(0.05, 20))
 def test_it_settles_where_consumption_meets_arrival(overload):
     """A join that can do 1/overload of the work: the fraction ends up between that and a boost above it."""
-    throttle = Throttle()
+    z = 1.0
     for _ in range(200):
-        can = min(1.0, 1 / (overload * throttle.fraction))
-        throttle = adapted(throttle, consumption(100 * can, 100))
-    assert min(1, 1 / overload) / 1.0001 <= throttle.fraction <= min(1, 1.2001 / overload)
-
-
-def test_it_refuses_nonsense():
-    for wrong in ({"fraction": 0}, {"boost": 1}, {"interval": 0}, {"floor": 0}, {"fraction": 1.1}):
-        with pytest.raises(QueryError, match="throttle"):
-            Throttle(**wrong)
+        can = min(1.0, 1 / (overload * z))
+        z = adapted(z, 1.2, 100 * can, 100)
+    assert min(1, 1 / overload) / 1.0001 <= z <= min(1, 1.2001 / overload)

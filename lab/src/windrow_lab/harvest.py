@@ -7,6 +7,8 @@ each hop lie in a bell over the window, of a centre and a width drawn for each, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from windrow.harvest.model import HarvestModel
@@ -54,7 +56,7 @@ def random_problem(
 
 def first_hops(model: HarvestModel) -> float:
     """The part of the full cost that first hops have: rows that arrive, compared with a window each."""
-    _, work, _ = model.tables
+    work = model.tables.work
     directions = np.arange(len(model))
     return float(model.rates @ work[directions, 0, model.counts[:, 0]] / model.full[0])
 
@@ -62,7 +64,7 @@ def first_hops(model: HarvestModel) -> float:
 def greedy_opening_wide(model: HarvestModel, z: float) -> float:
     """Output per second of BestDeltaOutputPerDeltaCost for three streams if it opens a direction with as much
     of the second window as pays best, where the paper's opens it with one basic window of each."""
-    _, work, fan = model.tables
+    work, fan = model.tables.work, model.tables.fan
     rates, n = model.rates[:, None, None], model.scores.shape[2]
     costs = rates * (work[:, 0, :, None] + fan[:, 0, :, None] * work[:, 1, None, :])
     outputs = rates * fan[:, 0, :, None] * fan[:, 1, None, :]
@@ -98,3 +100,26 @@ def realised(truth: HarvestModel, harvest: Harvest) -> tuple[float, float]:
             entering *= float(truth.selectivities[i, j] * rows * scores[looked].sum() / scores.sum())
         output += entering
     return cost, output
+
+
+def directional(
+    matrix: np.ndarray, sizes: Sequence[float], scores: np.ndarray, orders: Sequence[Sequence[int]]
+) -> np.ndarray:
+    """Selectivities by direction and hop, computed from symmetric ones and lags.
+
+    Rows of S_i and S_l in range of each other differ in time by -w_i to w_l. If a fraction sigma of all such
+    pairs match, and S_i's row is last in a fraction p of these matches, then a row arriving on S_i finds
+    sigma * p * lambda_l (w_i + w_l) matches among the lambda_l w_l rows of W_l.
+
+    Parameters
+    ----------
+    matrix
+        Symmetric (m, m): matches over pairs in range of each other, regardless of which row arrives first.
+    sizes
+        Sizes of the windows, in the time unit of the lags.
+    scores
+        Probabilities by direction, hop and basic window; those of a hop add up to p.
+    """
+    w = np.asarray(sizes, dtype=float)
+    wider = (w[:, None] + w[None, :]) / w[None, :]
+    return by_hop(np.asarray(matrix, dtype=float) * wider, orders) * scores.sum(axis=2)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from windrow.engine.join import Join
 from windrow.engine.rows import ArrivingRows
@@ -166,17 +165,13 @@ class AdaptivePlanner(Stateful):
         for residual in join.bound.predicate.residuals:
             if len(residual.streams) != 2 or any(len(join.windows[s]) == 0 for s in residual.streams):
                 continue
-            left, right = (
-                np.arange(max(join.windows[s].first, join.windows[s].end - PAIRS), join.windows[s].end)
-                for s in sorted(residual.streams)
-            )
-            pairs = (np.repeat(left, len(right)), np.tile(right, len(left)))
-            columns: dict[tuple[str, str], pa.Array] = {}
-            for stream, rows in zip(sorted(residual.streams), pairs, strict=True):
-                alias = self._query.aliases[stream]
-                names = sorted(n for a, n in references(residual.node) if a == alias)
-                for name, array in zip(names, join.windows[stream].gather(rows, names), strict=True):
-                    columns[(alias, name)] = array
+            recent = [
+                np.arange(max(w.first, w.end - PAIRS), w.end)
+                for w in (join.windows[s] for s in sorted(residual.streams))
+            ]
+            pairs = (np.repeat(recent[0], len(recent[1])), np.tile(recent[1], len(recent[0])))
+            rows = dict(zip(sorted(residual.streams), pairs, strict=True))
+            columns = join.windows.columns(rows, references(residual.node))
             hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.bound.functions)).sum()
             found[residual] = (float(hits) + 0.5) / (len(pairs[0]) + 1)
         return found

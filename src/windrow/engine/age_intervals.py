@@ -7,9 +7,13 @@ hash table, one lookup covers all intervals and the rows between them are filter
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
+from windrow.engine.index_search import IndexSearch
+from windrow.engine.partial_matches import PartialMatches
 
 Array = np.ndarray
 FOREVER = 1 << 61
@@ -33,6 +37,27 @@ class AgeIntervals:
 
     def __len__(self) -> int:
         return len(self.intervals)
+
+    def search(
+        self,
+        search: IndexSearch,
+        partials: PartialMatches,
+        bounds: tuple[Array, Array],
+        anchor: Array,
+        first: int,
+    ) -> Iterator[tuple[Array, Array]]:
+        """Like `IndexSearch.run`, for rows older than `anchor`, the times of the arriving rows, by an age in
+        the intervals."""
+        if len(self) == 0:
+            return
+        if search.step.access.path != "hash":
+            # One call for all intervals: with few rows, a call takes longer than its search.
+            yield from search.run(partials, self.narrowed(*bounds, anchor), first)
+            return
+        # A hash chain is followed to its end for any bounds, so look up once.
+        for which, found in search.run(partials, self.hull(*bounds, anchor), first):
+            inside = self.contains(anchor[which] - search.window.ts[found])
+            yield which[inside], found[inside]
 
     def narrowed(self, oldest: Array, latest: Array, anchor: Array) -> tuple[Array, Array]:
         """Time bounds within the given ones, of all partial matches in the first interval, then of all in the

@@ -6,12 +6,18 @@ planner then keeps the condition among the checks. Integer bands are exact and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from windrow.expr.join_columns import column_values
+from windrow.expr.parse import Reference
+from windrow.expr.values import as_mask
 from windrow.model.plan import BoundEquality, Condition, own_column
-from windrow.model.predicate import Band, Equality, SetSimilarity
+from windrow.model.predicate import Band, Equality, JoinColumn, SetSimilarity
+from windrow.model.query import Function
 
 Array = np.ndarray
 _INT = np.iinfo(np.int64)
@@ -74,6 +80,17 @@ def alike(likeness: SetSimilarity, shared: Array, left: Array, right: Array) -> 
         return shared >= likeness.at_least
     part = shared / np.maximum(left + right - shared, 1)
     return part > likeness.threshold if likeness.strict else part >= likeness.threshold
+
+
+def same_values(
+    members: Sequence[JoinColumn],
+    columns: Mapping[Reference, pa.Array],
+    count: int,
+    functions: Mapping[str, Function],
+) -> Array:
+    """Mask of the combinations on which join columns have the same value, not only the same hash."""
+    first, *others = (column_values(member, columns, count, functions) for member in members)
+    return np.logical_and.reduce([as_mask(pc.equal(first, other)) for other in others])
 
 
 def _in_band(band: Band, left: Array, right: Array) -> Array:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.conditions import lookup_range
 from windrow.engine.partial_matches import PartialMatches
 from windrow.kernels import inverted_index, probe_index, probe_scan, probe_slice
@@ -50,7 +49,8 @@ class IndexSearch:
 
     def __init__(self, step: Step, windows: Sequence[WindowStore]) -> None:
         self.step = step
-        self._windows = windows
+        self.windows = windows
+        self.window = windows[step.stream]
         self.comparisons = 0
         self._looked_up = [bound_column(c, step.stream) for c in step.driver]
         self._index = tuple(w.name for w in step.indexed)
@@ -58,94 +58,48 @@ class IndexSearch:
         self._counting = threading.Lock()
 
     def run(
-        self,
-        partials: PartialMatches,
-        windows: Sequence[WindowStore],
-        first: int,
-        ages: AgeIntervals | None = None,
-        anchor: Array | None = None,
+        self, partials: PartialMatches, bounds: tuple[Array, Array], first: int, end: int | None = None
     ) -> Iterator[tuple[Array, Array]]:
-        """Pairs (partial match, row of the step's window at `first` or later), in batches.
-
-        With `ages`, only rows older than `anchor`, the time of the arriving row, by an age in the intervals.
-        """
-        if len(partials) == 0 or (ages is not None and len(ages) == 0):
+        """Pairs (partial match, row of the step's window inside its time bounds), in batches. Only rows at
+        positions from `first` to before `end`, if given. There may be several time bounds for each partial
+        match: those of all in a first interval, then those of all in a second, and so on."""
+        if len(partials) == 0 or (end is not None and first >= end):
             return
-        window = windows[self.step.stream]
-        assert partials.newest is not None and partials.latest is not None
-        oldest = partials.newest - window.time_span
-        values = self._bound(partials, windows)
-        if ages is None or anchor is None:
-            for kernel in self._kernels((oldest, partials.latest), window, first, values):
-                yield from self._drain(kernel)
-        elif self.step.access.path == "hash":
-            # A hash chain is followed to its end for any bounds, so look up once.
-            hull = ages.hull(oldest, partials.latest, anchor)
-            for kernel in self._kernels(hull, window, first, values):
-                for which, found in self._drain(kernel):
-                    inside = ages.contains(anchor[which] - window.ts[found])
-                    yield which[inside], found[inside]
-        else:
-            # One call for all intervals: with few rows, a call takes longer than its search.
-            bounds = ages.narrowed(oldest, partials.latest, anchor)
-            copies = [np.tile(column, len(ages)) for column in values]
-            for kernel in self._kernels(bounds, window, first, copies):
-                for which, found in self._drain(kernel):
-                    yield which % len(partials), found
-
-    def run_slice(
-        self,
-        partials: PartialMatches,
-        windows: Sequence[WindowStore],
-        first: int,
-        end: int,
-        bounds: tuple[Array, Array],
-    ) -> Iterator[tuple[Array, Array]]:
-        """Like `run`, for positions from `first` to before `end` inside these time bounds."""
-        if first >= end:
-            return
-        window = windows[self.step.stream]
-        values = self._bound(partials, windows)
-        kernels = self._kernels(bounds, window, first, values, end)
-        if self.step.access.path == "hash":
-            index = window.indexes[self._index]
-            table = (index.head, index.back, index.keys)
-            sides = (mix_columns(values), *bounds, *table, window.ts, first, end, window.ordered)
-            kernels = iter([_bind(probe_slice.probe_hash_slice, *sides)])
-        for kernel in kernels:
+        values, copies = self._bound(partials), len(bounds[0]) // len(partials)
+        if copies > 1:
+            values = [np.tile(column, copies) for column in values]
+        for kernel in self._kernels(bounds, first, values, end):
             for which, found in self._drain(kernel):
-                if end < window.end:
+                if end is not None and end < self.window.end:
                     before = found < end
                     which, found = which[before], found[before]
-                yield which, found
+                yield which % len(partials) if copies > 1 else which, found
 
-    def _bound(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> list[Array]:
+    def _bound(self, partials: PartialMatches) -> list[Array]:
         """Values to look up: a column per driving condition, or the positions of rows with sets."""
         columns = self._looked_up
         if self.step.access.path == "inverted":
             return [partials.rows[columns[0].stream]]
-        return [partials.values(w.stream, windows[w.stream].column(w.name)) for w in columns]
+        return [partials.values(w.stream, self.windows[w.stream].column(w.name)) for w in columns]
 
     def _kernels(
-        self,
-        bounds: tuple[Array, Array],
-        window: WindowStore,
-        first: int,
-        values: list[Array],
-        end: int | None = None,
+        self, bounds: tuple[Array, Array], first: int, values: list[Array], end: int | None
     ) -> Iterator[Kernel]:
-        """Kernel calls for lookups with these time bounds: one, or one per segment. A scan stops before
-        position `end`."""
-        step, ts = self.step, window.ts
+        """Kernel calls for lookups with these time bounds: one, or one per segment. Scans and lookups by hash
+        stop before position `end`."""
+        step, window, ts = self.step, self.window, self.window.ts
+        extent = (first, window.end if end is None else end, window.ordered)
         if step.access.path == "inverted":
-            yield from self._inverted(bounds, window, first, values[0])
+            yield from self._inverted(bounds, first, values[0])
             return
         if step.access.path == "hash":
             index = window.indexes[self._index]
-            table = (index.head, index.back, index.keys)
-            yield _bind(probe_index.probe_hash, mix_columns(values), *bounds, *table, ts, first, window.end)
+            sides = (mix_columns(values), *bounds, index.head, index.back, index.keys, ts)
+            if end is None:
+                yield _bind(probe_index.probe_hash, *sides, first, window.end)
+            else:
+                yield _bind(probe_slice.probe_hash_slice, *sides, *extent)
             return
-        extent = (first, window.end if end is None else end, window.ordered)
         if not step.driver:
             yield _bind(probe_scan.probe_all, *bounds, ts, *extent)
             return
@@ -161,14 +115,12 @@ class IndexSearch:
             sides = (order, *limits, *bounds, run.keys, run.rows)
             yield _bind(probe_index.probe_sorted, *sides, offset, ts, first)
 
-    def _inverted(
-        self, bounds: tuple[Array, Array], window: WindowStore, first: int, bound: Array
-    ) -> Iterator[Kernel]:
+    def _inverted(self, bounds: tuple[Array, Array], first: int, bound: Array) -> Iterator[Kernel]:
         """Lookups in each segment's postings inside the time bounds, for the sets of the bound rows."""
-        likeness = self.step.driver[0]
+        likeness, window = self.step.driver[0], self.window
         assert isinstance(likeness, SetSimilarity)
         column = bound_column(likeness, self.step.stream)
-        sets = self._windows[column.stream].sets(column.name, bound)
+        sets = self.windows[column.stream].sets(column.name, bound)
         share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
         wanted = (likeness.at_least, share, likeness.strict)
         name = self.step.indexed[0].name

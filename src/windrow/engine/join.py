@@ -86,7 +86,6 @@ class Join(Stateful):
         "dropped",
         "unsampled",
         "conserved",
-        "found",
         "skipped",
         "outer",
         "failed",
@@ -128,8 +127,6 @@ class Join(Stateful):
         """Dropped rows that had no chance of being admitted."""
         self.conserved = [0] * count
         """Rows evicted because no harvest would probe them again, per stream."""
-        self.found = 0
-        """Results found, built or not."""
         self.skipped = 0
         """Results not built for lack of time."""
 
@@ -141,7 +138,7 @@ class Join(Stateful):
     @property
     def _taking_part(self) -> LoadShedder | None:
         """The load shedder; None in a call that runs as without a deadline."""
-        return None if self.call_planner and self.call_planner.plain else self.load_shedder
+        return None if self.call_planner and self.call_planner.call.plain else self.load_shedder
 
     @property
     def row_state(self) -> RowState:
@@ -200,11 +197,8 @@ class Join(Stateful):
         self._compared_before += sum(p.comparisons for p in self.probes)
         self.plan, bound = plan, self.bound
         if self.load_shedder is not None:
-            self.load_shedder.followed = plan
-        self.probes = [
-            Probe(d, self.windows, bound.query.aliases, bound.functions, self.failed, self._inside)
-            for d in plan.directions
-        ]
+            self.load_shedder.follow(plan)
+        self.probes = [Probe(d, bound, self.windows, self.failed, self._inside) for d in plan.directions]
         hashed: list[dict[tuple[str, ...], int | None]] = [{} for _ in self.windows]
         ranged: list[set[str]] = [set() for _ in self.windows]
         steps = [step for direction in plan.directions for step in direction.steps]
@@ -227,7 +221,8 @@ class Join(Stateful):
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         load_shedder = self._taking_part
         if load_shedder and controller:
-            arrivals = self._drop_rows(load_shedder, arrivals, now, controller.z)
+            kept = load_shedder.begin(self.windows, [len(a.rows) for a in arrivals], now, controller.z)
+            arrivals = arrivals if kept is None else self.admit(arrivals, kept)
         # Find the rows that the sub-batch displaces before any of them is probed.
         places = self.windows.places(arrivals)
         if self.evictor:
@@ -280,33 +275,37 @@ class Join(Stateful):
 
         def found(part: tuple[int, int]) -> Iterator[PartialMatches]:
             if load_shedder is None:
-                results = probe.run(self.windows, start, starting=part)
+                results = probe.run(start, starting=part)
             else:
                 load_shedder.arrived(self.windows, stream, start)
                 results = load_shedder.probe(self.windows, probe, start)
             inside = (partials for partials in map(self._inside, results) if len(partials))
             return in_pieces(inside, kept=threads.count > 1)
 
-        yield from threads.map(found, threads.parts(*probe.starting_rows(self.windows, start)))
+        yield from threads.map(found, threads.parts(*probe.starting_rows(start)))
 
     def _inside(self, partials: PartialMatches) -> PartialMatches:
         """Only matches of rows that were in their windows together, and that have all join columns."""
         contained = self.windows.contain(partials)
         return contained if self.outer is None else self.outer.whole(contained)
 
-    def _drop_rows(
-        self, load_shedder: LoadShedder, arrivals: Sequence[ArrivingRows], now: int, z: float
-    ) -> Sequence[ArrivingRows]:
-        masks = load_shedder.begin(self.windows, [len(a.rows) for a in arrivals], now, z)
-        return arrivals if masks is None else self.admit(arrivals, masks)
-
-    def admit(self, arrivals: Sequence[ArrivingRows], masks: Sequence[Array | None]) -> list[ArrivingRows]:
-        """Drop and count the rows outside the masks; a mask of None admits all."""
-        for stream, mask in enumerate(masks):
-            if mask is not None:
-                self.dropped[stream] += int(len(mask) - mask.sum())
-                self.lose(stream, arrivals[stream], ~mask)
-        return [arrived.admitted(mask) for arrived, mask in zip(arrivals, masks, strict=True)]
+    def admit(
+        self, arrivals: Sequence[ArrivingRows], kept: Sequence[Array | None], sampled: bool = True
+    ) -> list[ArrivingRows]:
+        """Only the rows at these positions, all if None; the others are dropped for lack of time. `sampled`
+        if each of them might have been kept."""
+        found = list(arrivals)
+        for stream, positions in enumerate(kept):
+            if positions is None:
+                continue
+            dropped = np.ones(len(arrivals[stream].rows), bool)
+            dropped[positions] = False
+            self.dropped[stream] += len(dropped) - len(positions)
+            if not sampled:
+                self.unsampled[stream] += len(dropped) - len(positions)
+            self.lose(stream, arrivals[stream], dropped)
+            found[stream] = arrivals[stream].admitted_at(positions, self.bound.query.counts_rows)
+        return found
 
     def lose(self, stream: int, arrived: ArrivingRows, dropped: Array | slice) -> None:
         """Some new rows are dropped: an outer join may miss their matches."""
@@ -339,13 +338,13 @@ class Join(Stateful):
             sample = self.evictor.on_results(self.windows, partials) if self.evictor else None
             if sample is not None:
                 partials = partials.where(sample.chosen)
-            self.found += len(partials)
             if self.outer is not None:
                 for results, certain in self.outer.matched(partials):
                     yield partial(add, results, None, certain)
             if self.call_planner and controller:
                 found = len(partials)
-                partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
+                left = controller.seconds_left
+                partials = self.call_planner.affordable(self.windows, partials, arriving, left)
                 self.skipped += found - len(partials)
             if len(partials) == 0 or not (self.outer is None or self.outer.eager):
                 continue

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from windrow.engine.control import SetBack, read_control, refusing
 from windrow.engine.runner import JoinRunner
-from windrow.engine.state import capture, pack, restore, unpack
+from windrow.engine.snapshot import pack, unpack
+from windrow.engine.state import capture, restore
 from windrow.engine.threads import Threads
 from windrow.errors import Option, QueryError, unknown
 from windrow.memory_models.allocation import RecallCurve

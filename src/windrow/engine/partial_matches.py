@@ -17,6 +17,10 @@ from windrow.window.window_store import WindowStore
 Array = np.ndarray
 PIECE = 1 << 13
 """Minimum number of results worth building at once."""
+MISSING = -1
+"""In place of a row's position, in a combination of an outer join that lacks the row."""
+ORIGIN = -1
+"""Pseudo-stream of partial matches that remember the combination or row they grew from."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class PartialMatches:
     latest: Array | None = None
     adjacent: slice | None = None
     """Positions of the only stream's rows, if they are contiguous."""
+    below: Array | None = None
+    """In a search by slices, `latest` in the windows of the tier below, while inside them."""
 
     @classmethod
     def start(cls, stream: int, window: WindowStore, first: int, end: int) -> PartialMatches:
@@ -47,20 +53,16 @@ class PartialMatches:
         return column[self.rows[stream] if self.adjacent is None else self.adjacent]
 
     def extend(
-        self, stream: int, window: WindowStore, which: Array, found: Array, last: bool
+        self, stream: int, which: Array, found: Array, ts: Array | None = None, span: int = 0
     ) -> PartialMatches:
-        """Add row `found[k]` of `stream` to match `which[k]`; the `last` stream needs no time bounds."""
-        rows = {s: positions[which] for s, positions in self.rows.items()}
-        rows[stream] = found
-        if last:
+        """Add row `found[k]` of `stream`, with the time `ts[k]` and a window of this length, to match
+        `which[k]`. Without times the matches are complete, and need no time bounds."""
+        rows = {**{s: positions[which] for s, positions in self.rows.items()}, stream: found}
+        if ts is None:
             return PartialMatches(rows)
         assert self.newest is not None and self.latest is not None
-        ts = window.ts[found]
-        return PartialMatches(
-            rows,
-            np.maximum(self.newest[which], ts),
-            np.minimum(self.latest[which], ts + window.time_span),
-        )
+        newest = np.maximum(self.newest[which], ts)
+        return PartialMatches(rows, newest, np.minimum(self.latest[which], ts + span))
 
     @classmethod
     def joined(cls, parts: Sequence[PartialMatches]) -> PartialMatches:
@@ -80,8 +82,9 @@ class PartialMatches:
     def where(self, mask: Array) -> PartialMatches:
         if mask.all():
             return self
-        newest, latest = (None if b is None else b[mask] for b in (self.newest, self.latest))
-        return PartialMatches({s: p[mask] for s, p in self.rows.items()}, newest, latest)
+        bounds = (None if b is None else b[mask] for b in (self.newest, self.latest, self.below))
+        newest, latest, below = bounds
+        return PartialMatches({s: p[mask] for s, p in self.rows.items()}, newest, latest, None, below)
 
 
 def in_pieces(found: Iterable[PartialMatches], kept: bool) -> Iterator[PartialMatches]:

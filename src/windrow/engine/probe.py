@@ -7,9 +7,9 @@ depend on the size of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,42 +18,66 @@ from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.conditions import alike, holds
 from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.index_search import IndexSearch
-from windrow.engine.outer.missing_rows import gather_or_null
 from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.windows import Windows
 from windrow.expr.evaluate import evaluate
 from windrow.expr.failures import Failure, failed_rows
 from windrow.expr.parse import Reference, references
 from windrow.expr.values import as_mask
 from windrow.kernels.similarity import common
-from windrow.model.plan import BoundEquality, Condition, Direction, Step
+from windrow.model.plan import BoundEquality, Condition, Direction
 from windrow.model.predicate import Residual, SetSimilarity
-from windrow.model.query import Function
-from windrow.window.window_store import WindowStore
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 
 
+class Scope(Protocol):
+    """The part of the windows that a probe covers."""
+
+    def extended(
+        self, partials: PartialMatches, search: IndexSearch, direction: Direction, level: int
+    ) -> Iterator[PartialMatches]:
+        """Partial matches with a further row each: the one at this step of the direction."""
+
+
 @dataclass(frozen=True)
 class ProbeScope:
-    """How much of the windows a probe covers."""
+    """Whole windows, or rows of some ages."""
 
     ages: tuple[AgeIntervals | None, ...] = ()
     """Age intervals per step of the direction; None or missing for whole windows."""
-    step_counts: Array | None = None
-    """Accumulates the number of partial matches that enter each step and, last, of results."""
+    arrived: int = 0
+    """Position of the first arriving row, where a direction does not start with them."""
+
+    def extended(
+        self, partials: PartialMatches, search: IndexSearch, direction: Direction, level: int
+    ) -> Iterator[PartialMatches]:
+        assert partials.newest is not None and partials.latest is not None
+        window, stream, arriving = search.window, search.step.stream, direction.arriving
+        first = self.arrived if stream == arriving else window.first
+        bounds = (partials.newest - window.time_span, partials.latest)
+        if self.ages and (ages := self.ages[level]) is not None:
+            anchor = search.windows[arriving].ts[partials.rows[arriving]]
+            pairs = ages.search(search, partials, bounds, anchor, first)
+        else:
+            pairs = search.run(partials, bounds, first)
+        last = level == len(direction.steps) - 1
+        for which, found in pairs:
+            ts = None if last else window.ts[found]
+            yield partials.extend(stream, which, found, ts, window.time_span)
 
 
 FULL_WINDOWS = ProbeScope()
 
 
 @dataclass
-class ProbeRun:
+class _Run:
     """A run of a probe; several may run at once, on several threads."""
 
-    windows: Sequence[WindowStore]
-    arrived: int = 0
-    """Position of the first arriving row."""
-    look: ProbeScope = FULL_WINDOWS
+    scope: Scope
+    step_counts: Array | None = None
+    """Accumulates the number of partial matches that enter each step and, last, of results."""
     suspects: bool = False
     """Whether a condition has failed on a partial match."""
 
@@ -72,17 +96,14 @@ class Probe:
     def __init__(
         self,
         direction: Direction,
-        windows: Sequence[WindowStore],
-        aliases: tuple[str, ...],
-        functions: Mapping[str, Function],
+        bound: BoundQuery,
+        windows: Windows,
         failed: FailedCombinations,
         inside: Callable[[PartialMatches], PartialMatches],
     ) -> None:
         self.direction = direction
-        self._aliases = aliases
-        self._functions = functions
-        self._failed = failed
-        self._inside = inside
+        self._windows, self._functions = windows, bound.functions
+        self._failed, self._inside = failed, inside
         self.searches = [IndexSearch(step, windows) for step in direction.steps]
 
     @property
@@ -90,113 +111,89 @@ class Probe:
         """Rows compared so far."""
         return sum(search.comparisons for search in self.searches)
 
-    def starting_rows(self, windows: Sequence[WindowStore], arrived: int) -> tuple[int, int]:
+    def starting_rows(self, arrived: int) -> tuple[int, int]:
         """Positions, from and to, of the rows of the first stream that a run extends."""
         stream = self.direction.order[0]
-        window = windows[stream]
+        window = self._windows[stream]
         return arrived if stream == self.direction.arriving else window.first, window.end
 
     def run(
-        self,
-        windows: Sequence[WindowStore],
-        arrived: int,
-        look: ProbeScope = FULL_WINDOWS,
-        starting: tuple[int, int] | None = None,
+        self, arrived: int, step_counts: Array | None = None, starting: tuple[int, int] | None = None
     ) -> Iterator[PartialMatches]:
-        """Results that contain a row of the arriving stream at position `arrived` or later; with `starting`,
-        only those that extend this part of the starting rows."""
+        """Results in whole windows that contain a row of the arriving stream at position `arrived` or later;
+        with `starting`, only those that extend this part of the starting rows."""
         stream = self.direction.order[0]
-        rows = starting or self.starting_rows(windows, arrived)
-        start = PartialMatches.start(stream, windows[stream], *rows)
-        yield from self._expand(start, 0, ProbeRun(windows, arrived, look))
+        rows = starting or self.starting_rows(arrived)
+        start = PartialMatches.start(stream, self._windows[stream], *rows)
+        return self.extend(start, ProbeScope(arrived=arrived), step_counts)
 
     def run_rows(
-        self, windows: Sequence[WindowStore], rows: Array, look: ProbeScope
+        self, rows: Array, ages: tuple[AgeIntervals | None, ...] = (), step_counts: Array | None = None
     ) -> Iterator[PartialMatches]:
         """Results that contain one of these rows of the arriving stream."""
-        if len(rows):
-            start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
-            yield from self._expand(start, 0, ProbeRun(windows, look=look))
+        arriving = self.direction.arriving
+        start = PartialMatches.of_rows(arriving, self._windows[arriving], rows)
+        return self.extend(start, ProbeScope(ages), step_counts)
 
-    def extend(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> Iterator[PartialMatches]:
+    def extend(
+        self, partials: PartialMatches, scope: Scope = FULL_WINDOWS, step_counts: Array | None = None
+    ) -> Iterator[PartialMatches]:
         """Extend partial matches of any streams through all steps."""
-        return self._expand(partials, 0, ProbeRun(windows))
+        return self._expand(partials, 0, _Run(scope, step_counts)) if len(partials) else iter(())
 
-    def _expand(self, partials: PartialMatches, level: int, run: ProbeRun) -> Iterator[PartialMatches]:
-        windows, look = run.windows, run.look
-        if look.step_counts is not None:
-            look.step_counts[level] += len(partials)
+    def _expand(self, partials: PartialMatches, level: int, run: _Run) -> Iterator[PartialMatches]:
+        if run.step_counts is not None:
+            run.step_counts[level] += len(partials)
         if level == len(self.searches):
-            yield self.complete(partials, run)
+            yield self._complete(partials) if run.suspects else partials
             return
         search = self.searches[level]
-        step = search.step
-        window = windows[step.stream]
-        arriving = self.direction.arriving
-        first = run.arrived if step.stream == arriving else window.first
-        last = level == len(self.searches) - 1
-        ages = look.ages[level] if look.ages else None
-        anchor = None if ages is None else windows[arriving].ts[partials.rows[arriving]]
-        for which, found in search.run(partials, windows, first, ages, anchor):
-            longer = partials.extend(step.stream, window, which, found, last)
-            for check in self.checks(step, run):
-                longer = longer.where(check(longer))
+        for longer in run.scope.extended(partials, search, self.direction, level):
+            for condition in search.step.checks:
+                longer = longer.where(self._check(condition, longer))
+            for residual in search.step.residuals:
+                longer = longer.where(self._possible(residual, longer, run))
             if len(longer):
                 yield from self._expand(longer, level + 1, run)
 
-    def checks(self, step: Step, run: ProbeRun) -> Iterator[Callable[[PartialMatches], Array]]:
-        """Conditions that a step makes checkable, each as a function that returns a mask."""
-        for condition in step.checks:
-            yield partial(self._check, condition, run.windows)
-        for residual in step.residuals:
-            yield partial(self._possible, residual, run)
-
-    def complete(self, partials: PartialMatches, run: ProbeRun) -> PartialMatches:
-        """The results among matches that have passed the checks of all steps."""
-        if not run.suspects:
-            return partials
+    def _complete(self, partials: PartialMatches) -> PartialMatches:
+        """The results among matches that have passed the checks of all steps, some with a failure."""
         residuals = [residual for search in self.searches for residual in search.step.residuals]
-        return self._judged(residuals, run.windows, self._inside(partials))
+        return self._judged(residuals, self._inside(partials))
 
-    def holding(
-        self, residuals: Sequence[Residual], windows: Sequence[WindowStore], partials: PartialMatches
-    ) -> PartialMatches:
+    def holding(self, residuals: Sequence[Residual], partials: PartialMatches) -> PartialMatches:
         """The combinations on which conditions hold that no step checks. Rows may be missing."""
-        run = ProbeRun(windows)
+        run = _Run(FULL_WINDOWS)
         for residual in residuals:
-            partials = partials.where(self._possible(residual, run, partials))
-        return self._judged(residuals, windows, partials) if run.suspects else partials
+            partials = partials.where(self._possible(residual, partials, run))
+        return self._judged(residuals, partials) if run.suspects else partials
 
-    def _check(self, condition: Condition, windows: Sequence[WindowStore], partials: PartialMatches) -> Array:
+    def _check(self, condition: Condition, partials: PartialMatches) -> Array:
         pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.columns
-        left, right = (partials.values(w.stream, windows[w.stream].column(w.name)) for w in pair)
+        left, right = (partials.values(w.stream, self._windows[w.stream].column(w.name)) for w in pair)
         return holds(condition, left, right)
 
-    def _check_sets(
-        self, likeness: SetSimilarity, partials: PartialMatches, windows: Sequence[WindowStore]
-    ) -> Array:
+    def _check_sets(self, likeness: SetSimilarity, partials: PartialMatches) -> Array:
         """Check the sets in the windows; a list is encoded when its row is stored."""
-        x, y = (windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.columns)
+        x, y = (self._windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.columns)
         return alike(likeness, common(*x, *y), x[1], y[1])
 
-    def _possible(self, residual: Residual, run: ProbeRun, partials: PartialMatches) -> Array:
+    def _possible(self, residual: Residual, partials: PartialMatches, run: _Run) -> Array:
         """Mask of the partial matches on which a condition holds, or fails: these are judged at the end."""
-        holds, failures, _ = self._evaluated(residual, run.windows, partials)
+        holds, failures, _ = self._evaluated(residual, partials)
         if not failures:
             return holds
         run.suspects = True
         return holds | failed_rows(failures, len(partials))
 
-    def _judged(
-        self, residuals: Sequence[Residual], windows: Sequence[WindowStore], partials: PartialMatches
-    ) -> PartialMatches:
+    def _judged(self, residuals: Sequence[Residual], partials: PartialMatches) -> PartialMatches:
         """The combinations on which all conditions hold; those on which some fail are counted. On each of the
         given combinations every condition holds or fails."""
         found = np.ones(len(partials), bool)
         failures: list[Failure] = []
         columns: dict[Reference, pa.Array] = {}
         for residual in residuals:
-            holds, more, given = self._evaluated(residual, windows, partials)
+            holds, more, given = self._evaluated(residual, partials)
             found &= holds
             failures += more
             columns |= given
@@ -204,18 +201,12 @@ class Probe:
         return partials.where(found)
 
     def _evaluated(
-        self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
+        self, residual: Residual, partials: PartialMatches
     ) -> tuple[Array, list[Failure], dict[Reference, pa.Array]]:
         """Mask of the matches on which a condition holds, its failures, and the columns it reads."""
-        columns: dict[Reference, pa.Array] = {}
         failures: list[Failure] = []
         if residual.likeness is not None:
-            return self._check_sets(residual.likeness, partials, windows), failures, columns
-        needed = references(residual.node)
-        for stream in residual.streams:
-            alias = self._aliases[stream]
-            names = sorted(name for a, name in needed if a == alias)
-            gathered = gather_or_null(windows[stream], partials.rows[stream], names)
-            columns.update({(alias, name): array for name, array in zip(names, gathered, strict=True)})
+            return self._check_sets(residual.likeness, partials), failures, {}
+        columns = self._windows.columns(partials.rows, references(residual.node))
         holds = evaluate(residual.node, columns, len(partials), self._functions, failures)
         return as_mask(holds), failures, columns

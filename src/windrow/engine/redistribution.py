@@ -14,7 +14,7 @@ anew, and rows held count as if they had just arrived, as after a change of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,27 +23,17 @@ import pyarrow as pa
 
 from windrow.engine.completeness import Completeness
 from windrow.engine.counters import Counters
-from windrow.engine.outer.redistribution import GIVEN_ELSEWHERE, NOT_HERE, REMEDY, merged_outer
+from windrow.engine.outer.redistribution import GIVEN_ELSEWHERE, NOT_HERE, REMEDY, Numbering, merged_outer
 from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ
 from windrow.engine.rows import event_times
 from windrow.engine.source_partitions import latest
-from windrow.engine.state import (
-    CALL,
-    COMPONENTS,
-    Kept,
-    State,
-    StateParts,
-    pack_arrays,
-    take_parts,
-    unpack_arrays,
-)
+from windrow.engine.state import CALL, COMPONENTS, State, StoredState, StreamState, assembled
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.model.join_kind import INNER
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import SHED
-from windrow.model.stateful import decode, encode, this_version
-from windrow.window.blocks import batch_of
+from windrow.model.stateful import encode, this_version
 from windrow.window.segment import SEGMENTS_PER_WINDOW, owned
 
 Array = np.ndarray
@@ -66,27 +56,6 @@ class Moves(Protocol):
 
 
 @dataclass(frozen=True)
-class _Old:
-    """The state of an old partition, taken apart."""
-
-    head: dict[str, Any]
-    arrays: list[Array]
-    kept: list[Kept]
-
-    @classmethod
-    def of(cls, state: State) -> _Old:
-        parts = StateParts(state)
-        kept = [take_parts(parts, described) for described in state.metadata["streams"]]
-        arrays = unpack_arrays(batch_of(state.parts[-1])) if state.metadata["arrays"] else []
-        return cls(state.metadata, arrays, kept)
-
-    def component(self, name: str, anew: Any = None) -> Any:
-        """A component; `anew` if it starts anew."""
-        saved = self.head["components"][COMPONENTS.index(name)]
-        return anew if saved is None else decode(saved, self.arrays, anew)
-
-
-@dataclass(frozen=True)
 class _Taken:
     """Rows of one stream's window that one old partition gives."""
 
@@ -101,35 +70,29 @@ class _Taken:
 
 def redistributed(states: Sequence[State], moves: Moves) -> State:
     """The state of one new partition, from those of all old ones."""
-    olds = [_Old.of(state) for state in states]
+    olds = [StoredState(state) for state in states]
     heads = [old.head for old in olds]
-    count = len(heads[0]["streams"])
     _check_no_sample(heads)
     _check_aligned(olds, moves)
     arrays: list[Array] = []
-    streams, parts, taken = [], [], []
-    for stream in range(count):
-        ranks = old_ranks(heads, stream)
-        buffered = [_buffered(old, stream, p, moves, ranks) for p, old in enumerate(olds)]
-        own = [_window(old, stream, p, moves, ranks) for p, old in enumerate(olds)]
-        described, held, order = _stream(olds, stream, buffered, own)
-        streams.append(described)
-        parts += held
-        taken.append((own, order))
+    streams, numberings = [], []
+    for number in range(len(heads[0]["streams"])):
+        stream, numbering = _stream(olds, number, moves)
+        streams.append(stream)
+        numberings.append(numbering)
     head = {
         "windrow": this_version(),
         "query": _widest([h["query"] for h in heads]),
         "calls": max(h["calls"] for h in heads),
         "seq": max(h["seq"] for h in heads),
         "comparisons": sum(h["comparisons"] for h in heads) if moves.first else 0,
-        "streams": streams,
-        "components": _components(olds, moves, count, arrays),
-        "join": _join(olds, moves, taken, arrays),
+        "streams": [stream.described() for stream in streams],
+        "components": _components(olds, moves, arrays),
+        "join": _join(olds, moves, numberings, arrays),
         "complete_from": _complete_from(heads),
         "redistributed": {"shed": any(_shed(h) for h in heads)},
-        "arrays": len(arrays),
     }
-    return State(head, (*parts, *([pack_arrays(arrays)] if arrays else [])))
+    return assembled(head, [part for stream in streams for part in stream.parts()], arrays)
 
 
 def _widest(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -152,9 +115,9 @@ def _check_no_sample(heads: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def _check_aligned(olds: Sequence[_Old], moves: Moves) -> None:
+def _check_aligned(olds: Sequence[StoredState], moves: Moves) -> None:
     """Refuse buffered rows of which one copy may have been joined and another not."""
-    if not moves.copied or not any(kept.buffered for old in olds for kept in old.kept):
+    if not moves.copied or not any(held.buffered for old in olds for held in old.streams):
         return
     if any(old.head["components"][0] != olds[0].head["components"][0] for old in olds):
         raise StateError(
@@ -199,21 +162,44 @@ def _shed(head: Mapping[str, Any]) -> bool:
 # -- rows -----------------------------------------------------------------------------------------------
 
 
-def _buffered(old: _Old, stream: int, partition: int, moves: Moves, ranks: Array) -> list[pa.RecordBatch]:
-    found = []
-    for batch in old.kept[stream].buffered:
-        here, given = moves.rows(partition, stream, batch.drop_columns(CALL), ranks)
-        found.append(batch.filter(pa.array(here & given)))
-    return found
+def _stream(olds: Sequence[StoredState], stream: int, moves: Moves) -> tuple[StreamState, Numbering]:
+    """What the new partition holds of a stream, and the new numbers of its rows."""
+    ranks = old_ranks([old.head for old in olds], stream)
+    held = [old.streams[stream] for old in olds]
+    time = list(olds[0].head["query"]["streams"].values())[stream]["time"]
+    waiting = []
+    for partition, each in enumerate(held):
+        for batch in each.buffered:
+            here, given = moves.rows(partition, stream, batch.drop_columns(CALL), ranks)
+            waiting.append(batch.filter(pa.array(here & given)))
+    buffered: list[pa.RecordBatch] = []
+    if any(batch.num_rows for batch in waiting):
+        rows = pa.concat_batches(waiting)
+        buffered = [rows.take(pa.array(np.argsort(event_times(rows.column(time)), kind="stable")))]
+    taken = [_taken(each, stream, partition, moves, ranks) for partition, each in enumerate(held)]
+    giving = [each for each in taken if each is not None and each.rows.num_rows]
+    order, segments = np.empty(0, np.int64), []
+    if giving:
+        rows = pa.concat_tables([each.rows for each in giving]).combine_chunks()
+        order = np.argsort(event_times(rows.column(time).combine_chunks()), kind="stable")
+        segments = _segments(rows.take(pa.array(order)))
+    row_state = keys = None
+    if giving and giving[0].order is not None:
+        columns, keys = _renumbered(giving)
+        row_state = columns.take(pa.array(order))
+    numbers = {"disordered": 0, "skip": 0}
+    if "total" in held[0].numbers:
+        numbers |= {"total": max(each.numbers["total"] for each in held), "displaced_early": 0}
+    schema = next((each.schema for each in held if each.schema is not None), None)
+    return StreamState(schema, buffered, segments, row_state, keys, numbers), _numbering(taken, order)
 
 
-def _window(old: _Old, stream: int, partition: int, moves: Moves, ranks: Array) -> _Taken | None:
+def _taken(held: StreamState, stream: int, partition: int, moves: Moves, ranks: Array) -> _Taken | None:
     """What an old partition gives of a stream's window; None if it has no rows of it."""
-    kept, described = old.kept[stream], old.head["streams"][stream]
-    if not kept.segments:
+    if not held.segments:
         return None
-    skip, order = described["skip"], kept.row_state
-    masks = [moves.rows(partition, stream, batch, ranks) for batch in kept.segments]
+    skip, order = held.numbers["skip"], held.row_state
+    masks = [moves.rows(partition, stream, batch, ranks) for batch in held.segments]
     here, given = (np.concatenate([mask[k] for mask in masks]) for k in (0, 1))
     here[:skip] = False
     if order is not None:
@@ -226,53 +212,11 @@ def _window(old: _Old, stream: int, partition: int, moves: Moves, ranks: Array) 
     numbers = np.where(here, GIVEN_ELSEWHERE, NOT_HERE)
     numbers[taken] = np.arange(np.count_nonzero(taken))
     return _Taken(
-        pa.Table.from_batches(kept.segments).filter(pa.array(taken)),
+        pa.Table.from_batches(held.segments).filter(pa.array(taken)),
         None if order is None else order.filter(pa.array(taken[skip:])),
-        kept.keys,
+        held.keys,
         numbers,
     )
-
-
-def _stream(
-    olds: Sequence[_Old],
-    stream: int,
-    buffered: Sequence[Sequence[pa.RecordBatch]],
-    own: Sequence[_Taken | None],
-) -> tuple[dict[str, Any], list[pa.RecordBatch], Array]:
-    """The description of a stream, its parts, and the order of its rows: the old place of each."""
-    schema = next((old.kept[stream].schema for old in olds if old.kept[stream].schema is not None), None)
-    time = list(olds[0].head["query"]["streams"].values())[stream]["time"]
-    described: dict[str, Any] = {
-        "schema": schema is not None, "buffered": 0, "segments": 0, "row_state": 0, "keys": 0,
-        "disordered": 0, "skip": 0,
-    }  # fmt: skip
-    parts = [] if schema is None else [pa.RecordBatch.from_pylist([], schema=schema)]
-    waiting = [batch for given in buffered for batch in given if batch.num_rows]
-    if waiting:
-        rows = pa.concat_batches(waiting)
-        sorted_rows = np.argsort(event_times(rows.column(time)), kind="stable")
-        parts.append(rows.take(pa.array(sorted_rows)))
-        described["buffered"] = 1
-    held = [each for each in own if each is not None and each.rows.num_rows]
-    order = np.empty(0, np.int64)
-    if held:
-        rows = pa.concat_tables([each.rows for each in held]).combine_chunks()
-        order = np.argsort(event_times(rows.column(time).combine_chunks()), kind="stable")
-        cut = _segments(rows.take(pa.array(order)))
-        parts += cut
-        described["segments"] = len(cut)
-    if held and held[0].order is not None:
-        columns, keys = _renumbered(held)
-        parts.append(columns.take(pa.array(order)))
-        described["row_state"] = 1
-        if keys is not None:
-            parts.append(keys)
-            described["keys"] = 1
-    windows = [old.head["streams"][stream] for old in olds]
-    if "total" in windows[0]:
-        described["total"] = max(w["total"] for w in windows)
-        described["displaced_early"] = 0
-    return described, parts, order
 
 
 def _segments(rows: pa.Table) -> list[pa.RecordBatch]:
@@ -301,14 +245,15 @@ def _renumbered(held: Sequence[_Taken]) -> tuple[pa.RecordBatch, pa.RecordBatch 
 # -- what is not rows -----------------------------------------------------------------------------------
 
 
-def _components(olds: Sequence[_Old], moves: Moves, count: int, arrays: list[Array]) -> list[Any]:
+def _components(olds: Sequence[StoredState], moves: Moves, arrays: list[Array]) -> list[Any]:
     """None starts anew."""
     found: dict[str, Any] = {
         "watermarks": _watermarks([old.component("watermarks") for old in olds]),
         "completeness": merged_completeness([old.component("completeness") for old in olds]),
     }
     if moves.first:
-        found["counters"] = _counters([old.component("counters", Counters(count)) for old in olds])
+        streams = len(olds[0].streams)
+        found["counters"] = _counters([old.component("counters", Counters(streams)) for old in olds])
     return [encode(found.get(name), arrays) for name in COMPONENTS]
 
 
@@ -340,40 +285,32 @@ def _counters(old: Sequence[Counters]) -> Counters:
 
 
 def _join(
-    olds: Sequence[_Old],
-    moves: Moves,
-    taken: Sequence[tuple[Sequence[_Taken | None], Array]],
-    arrays: list[Array],
+    olds: Sequence[StoredState], moves: Moves, numberings: Sequence[Numbering], arrays: list[Array]
 ) -> dict[str, Any] | None:
     joins = [old.head["join"] for old in olds]
     if any(join is None for join in joins):
         return None
 
-    def total(numbers: Iterable[Sequence[int]]) -> list[int]:
-        return [sum(some) if moves.first else 0 for some in zip(*numbers, strict=True)]
+    def total(each: Iterable[Any]) -> Any:
+        """Of numbers, or of lists of numbers by stream; they go to the first partition."""
+        together = np.sum(list(each), axis=0) * int(moves.first)
+        return together.tolist()
 
     evictors = [join["evictor"] for join in joins if join["evictor"] is not None]
-    summed = {name: total(join[name] for join in joins) for name in ("dropped", "unsampled", "conserved")}
-    counted = {name: sum(join[name] for join in joins) if moves.first else 0 for name in ("found", "skipped")}
-    failed = sum(join["failed"]["count"] for join in joins) if moves.first else 0
+    counted = ("dropped", "unsampled", "conserved", "skipped")
     return {
         **joins[0],
-        **summed,
-        **counted,
+        **{name: total(join[name] for join in joins) for name in counted},
         "evictor": {"evicted": total(each["evicted"] for each in evictors)} if evictors else None,
         "load_shedder": None,
-        "failed": {**joins[0]["failed"], "count": failed},
+        "failed": {**joins[0]["failed"], "count": total(join["failed"]["count"] for join in joins)},
         "outer": merged_outer(
-            [join["outer"] for join in joins],
-            [old.arrays for old in olds],
-            [_numbering(own, order) for own, order in taken],
-            moves.first,
-            arrays,
+            [join["outer"] for join in joins], [old.arrays for old in olds], numberings, moves.first, arrays
         ),
     }
 
 
-def _numbering(own: Sequence[_Taken | None], order: Array) -> Callable[[int, Array], Array]:
+def _numbering(own: Sequence[_Taken | None], order: Array) -> Numbering:
     """Maps row numbers of an old partition to those of the new one; negative as in `_Taken.numbers`."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

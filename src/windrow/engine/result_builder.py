@@ -6,22 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from windrow.engine.outer.missing_rows import structs
+from windrow.engine.conditions import same_values
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.rows import ArrivingRows
+from windrow.engine.windows import Windows
 from windrow.errors import Option, QueryError
 from windrow.eviction.ranking import Selection
-from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
-from windrow.expr.values import as_mask
 from windrow.model.join_kind import CERTAIN
-from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
-from windrow.planning.equivalence import Class
-from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 WEIGHT, CLUSTER = "weight", "cluster"
@@ -56,36 +51,22 @@ class ResultBuilder:
         self._tells_certainty = bound.query.kind.tells_certainty
 
     def add(
-        self,
-        windows: Sequence[WindowStore],
-        found: PartialMatches,
-        sample: Selection | None,
-        certain: Array | None = None,
+        self, windows: Windows, found: PartialMatches, sample: Selection | None, certain: Array | None = None
     ) -> Iterator[pa.RecordBatch]:
-        columns = [structs(windows[s], found.rows[s], kind) for s, kind in self._types.items()]
+        columns = [windows.structs(s, found.rows[s], kind) for s, kind in self._types.items()]
         if self._tells_certainty:
             columns.append(pa.array(np.ones(len(found), bool) if certain is None else certain))
         if sample is not None:
             columns += [pa.array(sample.weight), pa.array(sample.cluster)]
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         for members in self._hashed if certain is None else ():
-            batch = self._verified(batch, members)
+            needed = {key for column in members for key in references(column.node)}
+            values = {(alias, name): batch.column(alias).field(name) for alias, name in needed}
+            same = same_values(members, values, batch.num_rows, self._functions)
+            batch = batch if same.all() else batch.filter(pa.array(same))
         yield batch
 
     def end_sub_batch(
-        self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows], starts: Sequence[int]
+        self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]
     ) -> None:
         """Nothing to do: no result is held back."""
-
-    def _verified(self, batch: pa.RecordBatch, members: Class) -> pa.RecordBatch:
-        """Rows whose values are equal, not only their hashes."""
-        values = [self._value(batch, column) for column in members]
-        same = np.ones(batch.num_rows, bool)
-        for other in values[1:]:
-            same &= as_mask(pc.equal(values[0], other))
-        return batch if same.all() else batch.filter(pa.array(same))
-
-    def _value(self, batch: pa.RecordBatch, column: JoinColumn) -> pa.Array:
-        struct = batch.column(column.stream)
-        columns = {key: struct.field(key[1]) for key in references(column.node)}
-        return column_values(column, columns, batch.num_rows, self._functions)

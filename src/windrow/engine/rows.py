@@ -180,10 +180,6 @@ class ArrivingRows:
         parts = (None if a is None else a[start:end] for a in (self.joinable, self.keys, self.seq))
         return ArrivingRows(self.rows.slice(start, end), *parts)
 
-    def admitted(self, mask: Array | None) -> ArrivingRows:
-        """Restrict `joinable` to a mask; all rows keep their place in the order of all streams."""
-        return replace(self, joinable=all_of(self.joinable, mask))
-
     def admitted_at(self, positions: Array, in_place: bool) -> ArrivingRows:
         """Only the rows at these positions, all of which can be in a result; `in_place` if the others keep
         their place in the order of all streams."""
@@ -191,7 +187,7 @@ class ArrivingRows:
             return ArrivingRows(self.rows.take(positions), None)
         mask = np.zeros(len(self.rows), bool)
         mask[positions] = True
-        return self.admitted(mask)
+        return replace(self, joinable=all_of(self.joinable, mask))
 
     def compact(self) -> ArrivingRows:
         """Only the rows that can be in a result. For joins in which the others displace none."""
@@ -218,6 +214,8 @@ class RowReader:
         self._sets = [(node, references(node)) for node in sets]
         """Lists that are compared as sets are computed when they are stored; here only to see whether they
         fail."""
+        expressions = [node for node, _ in self._filters] + [column.node for column, _ in self._join_columns]
+        self.may_fail = bool(self._sets) or any(can_fail(node) for node in expressions)
         self._equal = [(x.name, y.name) for x, y in bound.equal_columns(stream)]
         self._keys, self._key_columns = keys, bound.key_columns(stream)
 
@@ -245,14 +243,10 @@ class RowReader:
             )
         return arrived, int(np.count_nonzero(failed))
 
-    @property
-    def may_fail(self) -> bool:
-        """Whether an expression over a row alone can fail."""
-        expressions = [node for node, _ in self._filters] + [column.node for column, _ in self._join_columns]
-        return bool(self._sets) or any(can_fail(node) for node in expressions)
-
     def failed(self, batch: pa.RecordBatch) -> int:
         """How many rows fail."""
+        if not self.may_fail:
+            return 0
         failures: list[Failure] = []
         self.read(np.zeros(batch.num_rows, np.int64), batch, failures)
         return int(np.count_nonzero(failed_rows(failures, batch.num_rows)))

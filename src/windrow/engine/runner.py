@@ -31,7 +31,7 @@ from windrow.engine.join import Join, ResultSink
 from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
 from windrow.engine.learned_models import learned_models
 from windrow.engine.limits.deadline_controller import DeadlineController
-from windrow.engine.limits.timed_sub_batches import TimedSubBatches, buffer_unprocessed
+from windrow.engine.limits.timed_sub_batches import TimedSubBatches
 from windrow.engine.result_builder import ResultBuilder
 from windrow.engine.rows import ArrivingRows, as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.source_partitions import check_source_partition, newest_by_partition
@@ -190,8 +190,7 @@ class JoinRunner:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
             room = 0 if ended else self.query.time_policy.buffer or 0
-            rest = self.counters, room, arrivals, at, self.calls
-            buffered = buffer_unprocessed(self.buffer, self.join, *rest)
+            buffered = self._buffer_unprocessed(self.join, arrivals, at, room)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -201,7 +200,6 @@ class JoinRunner:
         if call is not None:
             self.planner.reorder(self.join)
             call.end(buffered, self.watermarks.max_event_time)
-            call.close()
 
     @contextmanager
     def whole_call(self) -> Iterator[None]:
@@ -379,6 +377,27 @@ class JoinRunner:
             return arrivals
         numbered = numbered_rows([ts for ts, _, _ in taken], [call for _, _, call in taken], self.seq)
         return [replace(a, seq=seq) for a, seq in zip(arrivals, numbered, strict=True)]
+
+    def _buffer_unprocessed(
+        self, join: Join, arrivals: Sequence[ArrivingRows], at: Sequence[int], room: int
+    ) -> int:
+        """Buffer the rows from `at` on while there is `room`, drop the last ones; return the number
+        buffered."""
+        buffered = 0
+        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+            if start == len(arrived.rows):
+                continue
+            kept = min(len(arrived.rows) - start, room)
+            self.counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
+            join.lose(stream, arrived, slice(start + kept, None))
+            if kept:
+                rows = arrived.rows.slice(start, start + kept)
+                self.buffer[stream].add(rows.ts, rows.payload, np.broadcast_to(self.calls, kept))
+                # They are read again when they are released, and those that fail count then.
+                failed = join.windows.readers[stream].failed(rows.payload)
+                self.counters.counts["rows_failed"][stream] -= failed
+            buffered += kept
+        return buffered
 
     def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
         """Expire rows before those from `at` on are stored."""

@@ -4,15 +4,10 @@ The parts are, by stream, the windows' own immutable segments; then the join col
 windows; and last the arrays that policies have learned. A store recognises by identity the parts that it has
 already written. Join columns and indexes are an addition: without them, or if they do not fit the query, they
 are computed from the segments, so stored states do not depend on the plan.
-
-A snapshot is a state as bytes: a magic word, a checksum, the length of a JSON head, the head, and an Arrow
-stream per part.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,8 +30,7 @@ if TYPE_CHECKING:
     from windrow.engine.join import Join
     from windrow.engine.runner import JoinRunner
 
-MAGIC = b"WINDROW6"
-_DIGEST = 16
+_NUMBERS = ("disordered", "skip", "total", "displaced_early")
 CALL = "\x00call"
 COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
 _CODEC = pa.Codec("zstd")
@@ -67,17 +61,14 @@ def payload_parts(metadata: Mapping[str, Any]) -> set[int]:
 
 
 def capture(runner: JoinRunner) -> State:
-    streams: list[dict[str, Any]] = []
-    parts: list[Part] = []
+    windows = None if runner.join is None else runner.join.windows
+    streams = [_stream_state(runner, stream) for stream in range(len(runner.buffer))]
+    described = [stream.described() for stream in streams]
     of_windows: list[Part] = []
-    for stream in range(len(runner.buffer)):
-        described, batches = _capture_stream(runner, stream)
-        streams.append(described)
-        parts += batches
-        if runner.join is not None:
-            windows = runner.join.windows
-            described["window"], own = capture_window(windows[stream], windows.derived_columns(stream))
-            of_windows += own
+    for number, window in enumerate(windows or ()):
+        assert windows is not None
+        described[number]["window"], own = capture_window(window, windows.derived_columns(number))
+        of_windows += own
     arrays: list[np.ndarray] = []
     head = {
         "windrow": this_version(),
@@ -85,13 +76,39 @@ def capture(runner: JoinRunner) -> State:
         "calls": runner.calls,
         "seq": runner.seq,
         "comparisons": runner.work[0],
-        "streams": streams,
+        "streams": described,
         "components": [encode(getattr(runner, name), arrays) for name in COMPONENTS],
         "join": encode(runner.join, arrays),
-        "complete_from": runner.join.windows.complete_from if runner.join else None,
-        "arrays": len(arrays),
+        "complete_from": None if windows is None else windows.complete_from,
     }
-    return State(head, (*parts, *of_windows, *([pack_arrays(arrays)] if arrays else [])))
+    return assembled(head, [part for stream in streams for part in stream.parts()] + of_windows, arrays)
+
+
+def assembled(head: dict[str, Any], parts: Sequence[Part], arrays: Sequence[np.ndarray]) -> State:
+    """A state of these parts, with the arrays as the last one."""
+    head = head | {"arrays": len(arrays)}
+    return State(head, (*parts, *([pack_arrays(arrays)] if arrays else [])))
+
+
+def _stream_state(runner: JoinRunner, stream: int) -> StreamState:
+    found = StreamState(runner.schemas[stream])
+    if len(runner.buffer[stream]):
+        _, rows, calls = runner.buffer[stream].merged(found.schema)
+        found = replace(found, buffered=[rows.append_column(CALL, pa.array(calls))])
+    if runner.join is None:
+        return found
+    window, counted = runner.join.windows[stream], runner.join.windows.row_windows[stream]
+    skip = window.first - window.offset_of(window.segments[0]) if window.segments else 0
+    numbers = {"disordered": window.disordered, "skip": skip}
+    row_state = keys = None
+    if len(window) and (names := runner.join.windows.stored_columns(stream)):
+        live = slice(window.first, window.end)
+        row_state = pa.record_batch({name: window.column(name)[live] for name in names})
+    if counted is not None:
+        numbers |= {"total": counted.total, "displaced_early": counted.displaced_early}
+        keys = None if counted.keys is None else counted.keys.to_batch()
+    segments = [segment.part for segment in window.segments]
+    return replace(found, segments=segments, row_state=row_state, keys=keys, numbers=numbers)
 
 
 def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
@@ -114,37 +131,32 @@ def restore_any(runner: JoinRunner, state: State, reached: Sequence[int | None] 
 
 
 def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) -> None:
-    head = state.metadata
+    stored, head = StoredState(state), state.metadata
     before, now = head["query"], fingerprint(runner.query)
     runner.calls, runner.seq = head["calls"], head["seq"]
     runner.counters.compared_before = head["comparisons"]
-    arrays = unpack_arrays(batch_of(state.parts[-1])) if head["arrays"] else []
     for name, component in zip(COMPONENTS, head["components"], strict=True):
         if name != "deadline_controller" or before["deadline"] == now["deadline"]:
-            decode(component, arrays, getattr(runner, name))
-    parts = StateParts(state)
-    held = [take_parts(parts, described) for described in head["streams"]]
-    stored = [
-        WindowParts.take(described["window"], parts) if "window" in described else None
-        for described in head["streams"]
-    ]
-    known = [kept.schema for kept in held]
-    for stream, alias in enumerate(runner.query.aliases):
-        wanted = runner.schemas[stream] = runner.schemas[stream] or known[stream]
-        if wanted is not None:
-            held[stream] = held[stream].fitted(alias, wanted)
-        for batch in held[stream].buffered:
-            _restore_buffered(runner, stream, batch)
+            decode(component, stored.arrays, getattr(runner, name))
+    known = [each.schema for each in stored.streams]
+    streams = []
+    for stream, (alias, held) in enumerate(zip(runner.query.aliases, stored.streams, strict=True)):
+        wanted = runner.schemas[stream] = runner.schemas[stream] or held.schema
+        streams.append(held if wanted is None else held.fitted(alias, wanted))
+        for batch in streams[-1].buffered:
+            rows = batch.drop_columns(CALL)
+            ts = event_times(rows.column(runner.query.streams[alias].time))
+            runner.buffer[stream].add(ts, rows, batch.column(CALL).to_numpy())
     runner.create_join()
     if head["join"] is not None and runner.join is not None:
-        for stream, kept in enumerate(held):
-            described = head["streams"][stream]
+        for stream, held in enumerate(streams):
+            described = head["streams"][stream].get("window")
             # Join columns depend on the types of all streams.
-            fits = known == runner.schemas and _fits(runner.join, stream, described.get("window"))
-            own = stored[stream] if fits else None
-            _restore_window(runner.join, stream, described, kept, own, state.locate)
+            fits = known == runner.schemas and _fits(runner.join, stream, described)
+            parts = stored.windows[stream] if fits else None
+            _restore_window(runner.join, stream, held, described, parts, state.locate)
         runner.join.windows.complete_from = list(head["complete_from"])
-        _restore_join(runner, runner.join, head, arrays)
+        _restore_join(runner, runner.join, head, stored.arrays)
     if (before["late"], before["idle"]) != (now["late"], now["idle"]):
         _keep_watermarks(runner, before, reached)
     runner.changes = tuple(changes(before, now, known, runner.schemas))
@@ -222,53 +234,45 @@ def unpack_arrays(part: pa.RecordBatch) -> list[np.ndarray]:
     return found
 
 
-def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-    schema, buffered, join = runner.schemas[stream], runner.buffer[stream], runner.join
-    parts: list[pa.RecordBatch] = []
-    described: dict[str, Any] = {
-        "schema": schema is not None,
-        "buffered": 0,
-        "segments": 0,
-        "row_state": 0,
-        "keys": 0,
-    }
-    if schema is not None:
-        parts.append(pa.RecordBatch.from_pylist([], schema=schema))
-    if len(buffered):
-        _, rows, calls = buffered.merged(schema)
-        parts.append(rows.append_column(CALL, pa.array(calls)))
-        described["buffered"] = 1
-    if join is not None:
-        window, counted = join.windows[stream], join.windows.row_windows[stream]
-        parts += [s.part for s in window.segments]
-        described["segments"], described["disordered"] = len(window.segments), window.disordered
-        described["skip"] = window.first - window.offset_of(window.segments[0]) if window.segments else 0
-        kept = join.windows.stored_columns(stream)
-        if kept and len(window):
-            live = slice(window.first, window.end)
-            parts.append(pa.record_batch({name: window.column(name)[live] for name in kept}))
-            described["row_state"] = 1
-        if counted is not None:
-            described["total"], described["displaced_early"] = counted.total, counted.displaced_early
-            if counted.keys is not None:
-                parts.append(counted.keys.to_batch())
-                described["keys"] = 1
-    return described, parts
-
-
 @dataclass(frozen=True)
-class Kept:
-    """The parts of one stream."""
+class StreamState:
+    """What a state holds of one stream."""
 
     schema: pa.Schema | None
-    buffered: list[pa.RecordBatch]
-    segments: list[pa.RecordBatch | Unread]
-    row_state: pa.RecordBatch | None
+    buffered: Sequence[pa.RecordBatch] = ()
+    segments: Sequence[pa.RecordBatch | Unread] = ()
+    row_state: pa.RecordBatch | None = None
     """Columns other than join columns, of the live rows."""
-    keys: pa.RecordBatch | None
+    keys: pa.RecordBatch | None = None
     """Keys and their counts, for windows counted per key."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Of a window: `skip`, the expired rows of the first segment, and `disordered`; of a row window, `total`
+    and `displaced_early`."""
 
-    def fitted(self, alias: str, wanted: pa.Schema) -> Kept:
+    def described(self) -> dict[str, Any]:
+        """How many parts of each kind it has, and the numbers."""
+        ones = {"row_state": int(self.row_state is not None), "keys": int(self.keys is not None)}
+        several = {"buffered": len(self.buffered), "segments": len(self.segments)}
+        return {"schema": self.schema is not None, **several, **ones, **self.numbers}
+
+    def parts(self) -> list[Any]:
+        schema = [] if self.schema is None else [pa.RecordBatch.from_pylist([], schema=self.schema)]
+        last = [part for part in (self.row_state, self.keys) if part is not None]
+        return [*schema, *self.buffered, *self.segments, *last]
+
+    @classmethod
+    def take(cls, described: Mapping[str, Any], parts: StateParts) -> StreamState:
+        """Inverse of `described` and `parts`."""
+        return cls(
+            next(parts).schema if described["schema"] else None,
+            [next(parts) for _ in range(described["buffered"])],
+            [parts.payload() for _ in range(described["segments"])],
+            next(parts) if described["row_state"] else None,
+            next(parts) if described["keys"] else None,
+            {name: described[name] for name in _NUMBERS if name in described},
+        )
+
+    def fitted(self, alias: str, wanted: pa.Schema) -> StreamState:
         """The same rows in the columns that the stream has now."""
         buffered = [
             fitted(alias, batch.drop_columns(CALL), wanted).append_column(CALL, batch.column(CALL))
@@ -297,21 +301,21 @@ class StateParts(Iterator[pa.RecordBatch]):
         return next(self) if check is None else Unread(next(self), check)
 
 
-def take_parts(parts: StateParts, described: dict[str, Any]) -> Kept:
-    return Kept(
-        next(parts).schema if described["schema"] else None,
-        [next(parts) for _ in range(described["buffered"])],
-        [parts.payload() for _ in range(described["segments"])],
-        next(parts) if described["row_state"] else None,
-        next(parts) if described["keys"] else None,
-    )
+class StoredState:
+    """A state, taken apart."""
 
+    def __init__(self, state: State) -> None:
+        self.head, parts = state.metadata, StateParts(state)
+        self.streams = [StreamState.take(each, parts) for each in self.head["streams"]]
+        windows = [each.get("window") for each in self.head["streams"]]
+        self.windows = [None if each is None else WindowParts.take(each, parts) for each in windows]
+        """Join columns and indexes."""
+        self.arrays = unpack_arrays(batch_of(state.parts[-1])) if self.head["arrays"] else []
 
-def _restore_buffered(runner: JoinRunner, stream: int, batch: pa.RecordBatch) -> None:
-    calls = batch.column(CALL).to_numpy()
-    rows = batch.drop_columns(CALL)
-    time = list(runner.query.streams.values())[stream].time
-    runner.buffer[stream].add(event_times(rows.column(time)), rows, calls)
+    def component(self, name: str, anew: Any = None) -> Any:
+        """A component of the runner; `anew` if it starts anew."""
+        saved = self.head["components"][COMPONENTS.index(name)]
+        return anew if saved is None else decode(saved, self.arrays, anew)
 
 
 def _fits(join: Join, stream: int, described: dict[str, Any] | None) -> bool:
@@ -326,64 +330,29 @@ def _fits(join: Join, stream: int, described: dict[str, Any] | None) -> bool:
 def _restore_window(
     join: Join,
     stream: int,
-    described: dict[str, Any],
-    kept: Kept,
+    held: StreamState,
+    described: dict[str, Any] | None,
     stored: WindowParts | None,
     locate: Locate,
 ) -> None:
-    window, counted = join.windows[stream], join.windows.row_windows[stream]
+    windows = join.windows
+    window, counted, reader = windows[stream], windows.row_windows[stream], windows.readers[stream]
     if counted is not None:
-        counted.total, counted.displaced_early = described["total"], described["displaced_early"]
-        if counted.keys is not None and kept.keys is not None:
-            counted.keys.load(kept.keys)
-    time = list(join.bound.query.streams.values())[stream].time
+        counted.total, counted.displaced_early = held.numbers["total"], held.numbers["displaced_early"]
+        if counted.keys is not None and held.keys is not None:
+            counted.keys.load(held.keys)
+    time = join.bound.query.streams[join.bound.query.aliases[stream]].time
 
     def read(batch: pa.RecordBatch) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
         ts = event_times(batch.column(time))
-        return ts, join.windows.readers[stream].read(ts, batch).rows.columns
+        return ts, reader.read(ts, batch).rows.columns
 
     row_state = {}
-    if kept.row_state is not None:
-        row_state = {name: kept.row_state.column(name).to_numpy() for name in kept.row_state.schema.names}
-    rows = sum((s.part if isinstance(s, Unread) else s).num_rows for s in kept.segments)
-    plain = {"first": described.get("skip", 0), "end": rows, "times": None}
-    restore_window(window, described.get("window", plain), kept.segments, row_state, read, stored, locate)
+    if held.row_state is not None:
+        row_state = {name: held.row_state.column(name).to_numpy() for name in held.row_state.schema.names}
+    if described is None:
+        rows = sum((s.part if isinstance(s, Unread) else s).num_rows for s in held.segments)
+        described = {"first": held.numbers.get("skip", 0), "end": rows, "times": None}
+    restore_window(window, described, held.segments, row_state, read, stored, locate)
     # Scans do less work in order, and the work of a call under a deadline must not depend on a restart.
-    window.disordered = described["disordered"]
-
-
-def pack(state: State) -> bytes:
-    parts = [_to_bytes(batch_of(part)) for part in state.parts]
-    text = json.dumps({"state": state.metadata, "parts": [len(p) for p in parts]}).encode()
-    body = b"".join((len(text).to_bytes(8, "little"), text, *parts))
-    return MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
-
-
-def unpack(blob: bytes) -> State:
-    if not isinstance(blob, bytes | bytearray | memoryview):
-        raise StateError(f"expected the bytes of a snapshot, got {type(blob).__name__}")
-    blob = bytes(blob)
-    start = len(MAGIC) + _DIGEST
-    if blob[: len(MAGIC)] != MAGIC:
-        raise StateError("this is not a Windrow snapshot, or of another version; take a fresh one")
-    body = blob[start:]
-    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != blob[len(MAGIC) : start]:
-        raise StateError("snapshot is damaged or cut off (checksum differs); use an earlier one")
-    size = int.from_bytes(body[:8], "little")
-    head = json.loads(body[8 : 8 + size])
-    parts, at = [], 8 + size
-    for length in head["parts"]:
-        parts.append(_from_bytes(body[at : at + length]))
-        at += length
-    return State(head["state"], tuple(parts))
-
-
-def _to_bytes(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-def _from_bytes(part: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(part).read_next_batch()
+    window.disordered = held.numbers["disordered"]

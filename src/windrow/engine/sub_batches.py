@@ -66,7 +66,7 @@ def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None)
     if sum(map(len, times)) == 0:
         return
     if interval is not None and interval.rows:
-        yield from _by_rows(times, interval.rows)
+        yield from by_rows(times, interval.rows)
     elif interval is not None and interval.time:
         yield from _by_time(times, interval.time, 1)
     elif shortest is not None:
@@ -117,7 +117,7 @@ def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[l
         at = stop
 
 
-def _by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
+def by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
     """Cut every `rows` rows, in order of time and, at equal times, of streams."""
     if sum(map(len, times)) <= rows:
         yield [len(t) for t in times]

@@ -5,7 +5,7 @@ A window is limited by time or by rows; for the latter see `row_windows.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol, overload
 
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.key_numbers import KeyNumbers
-from windrow.engine.outer.missing_rows import MISSING, values_or
 from windrow.engine.outer.row_flags import FLAGS
-from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.partial_matches import MISSING, PartialMatches
 from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ, RowWindow
 from windrow.engine.rows import ArrivingRows, RowReader
 from windrow.eviction.window_view import RowState
+from windrow.expr.parse import Reference
 from windrow.model.query import Window
 from windrow.planning.bound_query import BoundQuery
 from windrow.window.window_store import WindowStore
@@ -48,7 +48,7 @@ class Windows(Sequence[WindowStore]):
     """
 
     def __init__(self, bound: BoundQuery, row_state: RowState = ()) -> None:
-        self._counts_rows = bound.query.counts_rows
+        self._aliases, self._counts_rows = bound.query.aliases, bound.query.counts_rows
         self._row_state = row_state
         described = [stream.window for stream in bound.query.streams.values()]
         self.row_windows = [_row_window(bound, s, window) for s, window in enumerate(described)]
@@ -165,6 +165,36 @@ class Windows(Sequence[WindowStore]):
         found = [values_or(self[s].column(SEQ), positions, MISSING) for s, positions in rows.items()]
         return np.maximum.reduce(found)
 
+    # -- rows of combinations -----------------------------------------------------------------------
+
+    def columns(self, rows: Mapping[int, Array], needed: Collection[Reference]) -> dict[Reference, pa.Array]:
+        """Payload columns of combinations, null where a row is missing."""
+        found: dict[Reference, pa.Array] = {}
+        for stream, alias in enumerate(self._aliases):
+            names = sorted(name for a, name in needed if a == alias)
+            if names:
+                gathered = self._gather(stream, rows[stream], names)
+                found.update({(alias, n): column for n, column in zip(names, gathered, strict=True)})
+        return found
+
+    def structs(self, stream: int, positions: Array, kind: pa.StructType) -> pa.Array:
+        """Whole rows as structs, null where a row is missing."""
+        there = positions != MISSING
+        if not kind.num_fields:
+            return pa.array([{}] * len(positions), kind, mask=~there)
+        columns = self._gather(stream, positions, self[stream].schema.names)
+        mask = None if there.all() else pa.array(~there)
+        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
+
+    def _gather(self, stream: int, positions: Array, names: Sequence[str]) -> list[pa.Array]:
+        window, there = self[stream], positions != MISSING
+        if there.all():
+            return window.gather(positions, names)
+        if not there.any():
+            return [pa.nulls(len(positions), window.schema.field(name).type) for name in names]
+        index = pa.array(np.cumsum(there) - 1, mask=~there)
+        return [column.take(index) for column in window.gather(positions[there], names)]
+
     # -- memory -------------------------------------------------------------------------------------
 
     def removable(self, stream: int, spent: Array | None) -> Array | None:
@@ -210,6 +240,16 @@ class Windows(Sequence[WindowStore]):
             came = counted.total if counted.keys is None else counted.keys.counts[key]
             # Displaced by a row that arrived under the larger window: the exact `seq` no longer matters.
             out[:] = np.where(rank + size < came, np.minimum(out, seq), out)
+
+
+def values_or(column: Array, positions: Array, default: int) -> Array:
+    """Values of the rows at `positions`, `default` where a row is missing."""
+    there = positions != MISSING
+    if there.all():
+        return column[positions]
+    found = np.full(len(positions), default, column.dtype)
+    found[there] = column[positions[there]]
+    return found
 
 
 def _row_window(bound: BoundQuery, stream: int, window: Window) -> RowWindow | None:

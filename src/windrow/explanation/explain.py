@@ -309,7 +309,7 @@ def _model(join: Join) -> HarvestModel | None:
 
 def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
     """The same plan with costs from measured probes instead of distinct counts."""
-    _, work, fan = model.tables
+    work, fan = model.tables.work, model.tables.fan
     directions = []
     for i, direction in enumerate(plan.directions):
         partial, steps = plan.rates[i], []

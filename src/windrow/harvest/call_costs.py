@@ -57,31 +57,41 @@ class Costs:
         return self.fixed + self.row * rows + self.compare * compared + self.result * built
 
 
+USUAL = Costs(0.0, ROW, COMPARE, RESULT)
+
+
 class CallCosts(Stateful):
-    saved = ("_seen", "_base", "_first")
+    saved = ("seen", "_base", "_first")
 
     def __init__(self) -> None:
-        self._seen = np.empty((0, 2))
+        self.seen = np.empty((0, 2))
         """Seconds and work of calls, the latest last."""
         self._base = -1.0
         """Negative until work has varied."""
         self._first = True
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self.seen)
 
     def add(self, seconds: float, rows: float, compared: float, built: float) -> None:
         """Learn from a call. The first is left out: it may have waited for compilation."""
         if self._first:
             self._first = False
             return
-        self._seen = np.vstack((self._seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))))
+        self.seen = np.vstack((self.seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))))
+
+    def clear(self) -> None:
+        self.seen = self.seen[:0]
+
+    def median(self, calls: int) -> float:
+        """Median seconds of the last few."""
+        return float(np.median(self.seen[-calls:, 0]))
 
     def fitted(self, seconds: float = inf) -> Costs:
         """The current estimate of the costs, for a call that has this many seconds; the usual ones before any
         call."""
-        base, pace = 0.0, 1.0
-        if len(self._seen):
-            most = MOST_FIXED * max(seconds, 1e-9)
-            self._base, base, pace = cost_line(self._seen, self._base, RECENT, most)
+        if len(self.seen) == 0:
+            return USUAL
+        most = MOST_FIXED * max(seconds, 1e-9)
+        self._base, base, pace = cost_line(self.seen, self._base, RECENT, most)
         return Costs(pace * base, pace * ROW, pace * COMPARE, pace * RESULT)

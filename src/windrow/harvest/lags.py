@@ -18,7 +18,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -47,7 +46,6 @@ class Lags(Stateful, ABC):
     sizes: tuple[float, ...]
     counts: Array
     prior: float = 1.0
-    kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         counts = np.ascontiguousarray(self.counts, dtype=float)
@@ -144,8 +142,6 @@ class Lags(Stateful, ABC):
 class StreamLags(Lags):
     """One histogram per stream, of its lag behind the first stream (s. 5.2.2)."""
 
-    kind = "stream"
-
     @classmethod
     def _all_ranges(cls, sizes: tuple[float, ...]) -> Sequence[tuple[int, int, float, float]]:
         return [(i, 0, -sizes[i], sizes[0]) for i in range(len(sizes))]
@@ -164,8 +160,6 @@ class StreamLags(Lags):
 class PairLags(Lags):
     """One histogram per pair of streams: m (m - 1) / 2 of them, without an assumption."""
 
-    kind = "pair"
-
     @classmethod
     def _all_ranges(cls, sizes: tuple[float, ...]) -> Sequence[tuple[int, int, float, float]]:
         m = len(sizes)
@@ -179,4 +173,5 @@ class PairLags(Lags):
         lag_histogram.score_one_lag(*self._bounds(histogram), sign, length, size, out)
 
 
-KINDS: dict[str, type[Lags]] = {kind.kind: kind for kind in (StreamLags, PairLags)}
+KINDS: dict[str, type[Lags]] = {"per stream": StreamLags, "pairwise": PairLags}
+"""By the names of `Harvesting.correlations`."""

@@ -16,8 +16,7 @@ where the matches lie, so the rows found are proportional to the yield.
 Three choices that the paper leaves open:
 
 - P is a fraction of the matches inside the window, as in the paper (scores divided by their sum). So sigma
-must
-  be that of a direction: matches in W_l of a row arriving on S_i, over rows of W_l. If streams lag, this
+  must be that of a direction: matches in W_l of a row arriving on S_i, over rows of W_l. If streams lag, it
   differs from the selectivity of S_l's rows in W_i, because the row that arrives first finds nothing.
   Selectivities learned from probes have this form; `directional` in `selectivity.py` converts symmetric ones.
 - Selectivities are given by hop, not by pair, so that those of later hops can be conditional on earlier ones.
@@ -33,18 +32,13 @@ from functools import cached_property
 import numpy as np
 
 from windrow.errors import QueryError, unknown
-from windrow.kernels.harvest import tables
+from windrow.kernels.harvest.tables import HASH, SCAN, SORTED, Tables, rank, tabulate, total
 from windrow.model.access import PATHS
 from windrow.model.harvest import BasicWindows, Harvest, HarvestDirection, HarvestHop
 
 Array = np.ndarray
 
-_PATHS = {
-    "scan": tables.SCAN,
-    "sorted": tables.SORTED,
-    "inverted": tables.SORTED,
-    "hash": tables.HASH,
-}
+_PATHS = {"scan": SCAN, "sorted": SORTED, "inverted": SORTED, "hash": HASH}
 
 
 @dataclass(frozen=True)
@@ -140,20 +134,18 @@ class HarvestModel:
     def ranking(self) -> Array:
         """Basic windows of each hop, best first (m, m-1, n); equal scores youngest first."""
         ranking = np.full(self.scores.shape, -1, dtype=np.int64)
-        tables.rank(self.scores, self.counts, ranking)
+        rank(self.scores, self.counts, ranking)
         return ranking
 
     @cached_property
-    def tables(self) -> tuple[Array, Array, Array]:
-        """(found, work, fan) by direction, hop and number of probed basic windows (m, m-1, n+1): for each
-        partial match that enters, the fraction of its matches found, the cost, and the partial matches that
-        leave."""
+    def tables(self) -> Tables:
+        """By direction, hop and number of probed basic windows (m, m-1, n+1): what a partial match that
+        enters costs and finds."""
         m, hops, n = self.scores.shape
         streams = np.array(self.orders, dtype=np.int64).reshape(m, hops)
-        found, work, fan = (np.zeros((m, hops, n + 1)) for _ in range(3))
-        tables.tabulate(
+        out = Tables(self.rates, self.counts, *(np.zeros((m, hops, n + 1)) for _ in range(3)))
+        tabulate(
             self.scores,
-            self.counts,
             _shares(self.windows, n)[streams],
             self.rows[streams],
             self.selectivities,
@@ -162,11 +154,9 @@ class HarvestModel:
             self.charges.lookup,
             self.charges.match,
             self.ranking,
-            found,
-            work,
-            fan,
+            out,
         )
-        return found, work, fan
+        return out
 
     @property
     def base(self) -> float:
@@ -180,8 +170,7 @@ class HarvestModel:
 
     def at(self, chosen: Array) -> tuple[float, float]:
         """Cost (`base` included) and output per second if `chosen` basic windows are probed (m, m-1)."""
-        _, work, fan = self.tables
-        cost, output = tables.total(self.rates, work, fan, np.asarray(chosen, dtype=np.int64))
+        cost, output = total(self.tables, np.asarray(chosen, dtype=np.int64))
         return self.base + cost, output
 
     def budget(self, z: float) -> float:
@@ -197,21 +186,21 @@ class HarvestModel:
 
     def harvest(self, used: Array, z: float, method: str) -> Harvest:
         """The harvest that probes `used` basic windows (m, m-1), which need not be integers."""
-        found, work, fan = self.tables
+        _, _, found, work, fan = self.tables
         directions = []
         for i, order in enumerate(self.orders):
             cost, partial, hops = 0.0, float(self.rates[i]), []
             for j, stream in enumerate(order):
                 u, ranked = float(used[i, j]), self.ranking[i, j, : self.counts[i, j]]
-                cost += partial * between(work[i, j], u)
-                partial *= between(fan[i, j], u)
-                hops.append(HarvestHop(stream, tuple(ranked.tolist()), u, between(found[i, j], u)))
+                cost += partial * _between(work[i, j], u)
+                partial *= _between(fan[i, j], u)
+                hops.append(HarvestHop(stream, tuple(ranked.tolist()), u, _between(found[i, j], u)))
             directions.append(HarvestDirection(i, tuple(hops), cost, partial))
         cost, output = self.full
         return Harvest(self.windows, tuple(directions), z, cost, output, self.base, method)
 
 
-def between(table: Array, used: float) -> float:
+def _between(table: Array, used: float) -> float:
     """A table's value at a number of basic windows, interpolated: rows lie evenly inside a basic window."""
     low = int(used)
     fraction = used - low
@@ -238,3 +227,21 @@ def _numbers(name: str, values: Array, shape: tuple[int, ...]) -> Array:
     if not (array >= 0).all() or not np.isfinite(array).all():
         raise QueryError(f"harvest: {name} must be numbers from 0 up, got {array.tolist()}")
     return array
+
+
+def max_useful_ages(harvest: Harvest) -> tuple[float, ...]:
+    """For each stream the greatest age at which some direction probes its rows, in its window's unit; 0 if
+    none (GrubJoin s. 7).
+
+    To evict older rows loses no result of this harvest. It does lose results of a later harvest, or of window
+    shredding, that would have probed them. Every row is stored, because a harvest may probe it only when it
+    is older.
+    """
+    oldest = [0.0] * len(harvest.directions)
+    for direction in harvest.directions:
+        # A direction that skips a window completely finds nothing, so its other hops do not count.
+        if direction.idle:
+            continue
+        for hop in direction.hops:
+            oldest[hop.stream] = max(oldest[hop.stream], hop.ages(harvest.windows)[-1][1])
+    return tuple(oldest)

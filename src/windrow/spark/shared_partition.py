@@ -14,12 +14,11 @@ from pyspark.sql.pandas.types import from_arrow_type
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.redistribution import Moves
 from windrow.engine.shared.bound_subscription import bind
-from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.query_names import QueryNames, Sibling
 from windrow.engine.shared.redistribution import redistributed_group
 from windrow.engine.shared.response_times import ResponseTimes
 from windrow.engine.shared.results import FanOut, ResultsByQuery, fan_out
 from windrow.engine.shared.shared_join import SharedJoin
-from windrow.engine.shared.sibling_joins import Sibling
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.shared.subscribers import Key
 from windrow.engine.state import State

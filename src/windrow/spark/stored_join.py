@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from windrow.engine.redistribution import old_ranks, redistributed
 from windrow.engine.shared.redistribution import redistributed_group
-from windrow.engine.state import CALL, State, StateParts, take_parts
+from windrow.engine.state import CALL, State, StoredState
 from windrow.errors import QueryError, StateError
 from windrow.model.execution import Execution
 from windrow.model.query import Query, Stream, Window
@@ -81,13 +81,9 @@ class StoredJoin:
 
     @cached_property
     def _schemas(self) -> list[pa.Schema]:
-        state, found = self.states[0], []
-        parts = StateParts(state)
-        for saved in state.metadata["streams"]:
-            schema = take_parts(parts, saved).schema
-            assert schema is not None, "on Spark, columns are known before the first row"
-            found.append(schema)
-        return found
+        schemas = [stream.schema for stream in StoredState(self.states[0]).streams]
+        assert None not in schemas, "on Spark, columns are known before the first row"
+        return schemas
 
     def _finders(self, layout: PartitionLayout) -> list[PlaceFinder]:
         return [place_finder(self.bound, layout, self._types, stream) for stream in range(len(self._schemas))]
@@ -140,12 +136,11 @@ class StoredJoin:
         moves = self._moves_to_one() if may_copy(self.stored.layout.options) else None
         heads = [state.metadata for state in self.states]
         for partition, state in enumerate(self.states):
-            parts = StateParts(state)
-            for stream, (alias, saved) in enumerate(self._streams(state)):
-                kept = take_parts(parts, saved)
-                assert kept.schema is not None
-                window = pa.Table.from_batches(kept.segments, kept.schema).slice(saved.get("skip", 0))
-                waiting = [pa.Table.from_batches([batch.drop_columns(CALL)]) for batch in kept.buffered]
+            aliases = state.metadata["query"]["streams"]
+            for stream, (alias, held) in enumerate(zip(aliases, StoredState(state).streams, strict=True)):
+                assert held.schema is not None
+                window = pa.Table.from_batches(held.segments, held.schema).slice(held.numbers.get("skip", 0))
+                waiting = [pa.Table.from_batches([batch.drop_columns(CALL)]) for batch in held.buffered]
                 rows = pa.concat_tables([window, *waiting]).combine_chunks()
                 if moves is not None and rows.num_rows:
                     ranks = old_ranks(heads, stream)
@@ -156,10 +151,6 @@ class StoredJoin:
     def _moves_to_one(self) -> LayoutMoves:
         one = PartitionLayout(self.bound.query.aliases, 1, ())
         return layout_moves(self.bound, self._finders(one), self.stored.layout, 0)
-
-    @staticmethod
-    def _streams(state: State) -> Iterator[tuple[str, dict[str, Any]]]:
-        return zip(state.metadata["query"]["streams"], state.metadata["streams"], strict=True)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from windrow.harvest.throttle import Throttle, adapted, consumption
+from windrow.harvest.throttle import adapted
 from windrow_lab.experiment import Claim, Row
 from windrow_lab.plots import Lines
 from windrow_lab.sweep import swept
@@ -30,19 +30,19 @@ BUFFER, STREAMS = 10.0, 3
 def measure(interval: float, boost: float) -> list[Row]:
     rates = np.array([_rate(k * TICK) for k in range(round(SECONDS / TICK))])
     kept = round(WINDOW / TICK)
-    throttle, waiting, arrived, consumed = Throttle(1.0, boost, interval), 0.0, 0.0, 0.0
+    z, waiting, arrived, consumed = 1.0, 0.0, 0.0, 0.0
     rows = []
     for k, rate in enumerate(rates):
         window = rates[max(0, k - kept) : k].sum() * TICK
         each = window + SELECTIVITY * window * window  # comparisons of a row that probes everything
         waiting += STREAMS * rate * TICK
         arrived += STREAMS * rate * TICK
-        taken = min(waiting, CAPACITY * TICK / max(each * throttle.fraction, 1e-9))
+        taken = min(waiting, CAPACITY * TICK / max(each * z, 1e-9))
         waiting, consumed = min(waiting - taken, STREAMS * BUFFER), consumed + taken
         if (k + 1) % round(interval / TICK) == 0:
             ideal = min(1.0, CAPACITY / max(STREAMS * rate * each, 1e-9))
-            throttle = adapted(throttle, consumption(consumed, arrived))
-            found = {"time": (k + 1) * TICK, "rate": float(rate), "z": float(throttle.fraction)}
+            z = adapted(z, boost, consumed, arrived)
+            found = {"time": (k + 1) * TICK, "rate": float(rate), "z": z}
             rows.append(found | {"ideal": float(ideal), "rate / 200": float(rate) / 200})
             arrived = consumed = 0.0
     return rows

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.stats import norm
 
 from windrow.harvest.model import HarvestModel
-from windrow.harvest.selectivity import directional
 from windrow.harvest.solve import solve
 from windrow.model.harvest import BasicWindows
 from windrow_lab.averages import pivot
 from windrow_lab.experiment import Claim, Row
+from windrow_lab.harvest import directional
 from windrow_lab.plots import Lines
 from windrow_lab.sweep import swept
 

@@ -13,10 +13,9 @@ from statistics import fmean
 from typing import Any
 from unittest.mock import patch
 
-from windrow.harvest.greedy import switch
 from windrow.harvest.model import HarvestModel
-from windrow.harvest.solve import SOLVERS
-from windrow.kernels.harvest import tables
+from windrow.harvest.solve import SOLVERS, switch
+from windrow.kernels.harvest import greedy
 from windrow_lab.averages import pivot
 from windrow_lab.experiment import Claim, Row
 from windrow_lab.harvest import random_problem
@@ -52,8 +51,8 @@ def evaluated(method: str, model: HarvestModel, z: float) -> tuple[str, int]:
 
         return call
 
-    up, down = counted("up", tables.greedy), counted("down", tables.reverse)
-    with patch.multiple(tables, greedy=up, reverse=down):
+    up, down = counted("up", greedy.greedy), counted("down", greedy.reverse)
+    with patch.multiple(greedy, greedy=up, reverse=down):
         SOLVERS[method](model, z)
     (call,) = calls
     return call

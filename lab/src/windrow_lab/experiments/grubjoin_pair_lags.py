@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from windrow.harvest.lags import KINDS, PairLags
+from windrow.harvest.lags import PairLags, StreamLags
 from windrow.harvest.model import HarvestModel
-from windrow.harvest.selectivity import directional
 from windrow.harvest.solve import solve
 from windrow.model.harvest import BasicWindows
 from windrow_lab.experiment import Row
-from windrow_lab.harvest import realised
+from windrow_lab.harvest import directional, realised
 from windrow_lab.plots import Lines
 from windrow_lab.sweep import swept
 
@@ -35,7 +34,7 @@ def measure(spread: float, learned: int, z: float, seed: int) -> list[Row]:
     sample = _results(random, spread, learned)
     best = _found(truth, truth.scores, z)
     rows = []
-    for kind, lags in KINDS.items():
+    for kind, lags in (("stream", StreamLags), ("pair", PairLags)):
         scores = lags.empty(WINDOWS.sizes).add(sample).scores(WINDOWS, ORDERS)
         rows.append({"lags": f"by {kind}, {learned} results", "found": _found(truth, scores, z) / best})
     return rows

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 
-from windrow.harvest.throttle import Throttle, adapted, consumption
+from windrow.harvest.throttle import LEAST, adapted
 from windrow.model.limits import Deadline
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.stateful import Stateful
@@ -34,8 +33,11 @@ PARTS = 4
 """Sub-batches of a call with time for the full work."""
 LEAST_SECONDS = 1e-3
 """Minimum time limit of a call, however late it is."""
-MIN_USEFUL_THROTTLE = 0.01
-CALLS_TO_WARN = 3
+MISSED = 1.2
+"""Multiple of its time limit from which on a call has missed its deadline."""
+MIN_USEFUL_THROTTLE, CALLS_TO_WARN = 0.01, 3
+"""Calls in a row that miss their deadline at this throttle fraction, with almost nothing left to shed, before
+a warning."""
 FIRST_ROWS = 64
 """Rows in the first sub-batch, which measures the cost of a row."""
 LEAST_ROWS = 16
@@ -44,9 +46,10 @@ _FADE = 0.85
 
 
 class DeadlineController(Stateful):
+    version = 2
     saved = (
-        "throttle", "mean_throttle", "calls", "missed_deadlines", "_spent", "_done", "_interval_ends",
-        "_arrived", "_consumed", "_waiting", "_hopeless",
+        "z", "mean_throttle", "missed_deadlines", "_spent", "_done", "_interval_ends", "_arrived",
+        "_consumed", "_waiting", "_hopeless",
     )  # fmt: skip
     clocks = ("_interval_ends",)
 
@@ -54,10 +57,11 @@ class DeadlineController(Stateful):
         self.deadline = deadline
         self.policy = policy
         self.clock = clock
-        self.throttle = Throttle(boost=policy.boost)
+        self.z = 1.0
+        """The throttle fraction."""
+        self.budget = 0.0
+        """Seconds the call may take."""
         self.missed_deadlines = 0
-        """Calls that took over 1.2 times their limit."""
-        self.calls = 0
         self.seconds = 0.0
         """Duration of the last call."""
         self.mean_throttle = 1.0
@@ -70,7 +74,6 @@ class DeadlineController(Stateful):
         """Whether each sub-batch sets the throttle fraction."""
         self._parts = PARTS_SHEDDING
         self._began: float | None = None
-        self._budget = 0.0
         self._rows = 0
         """Rows of this call; `_rows_left` of them are not processed yet."""
         self._rows_left = 0
@@ -80,7 +83,6 @@ class DeadlineController(Stateful):
         self._consumed = 0.0
         self._waiting = 0
         self._hopeless = 0
-        """Number of late calls in a row with almost nothing left to shed."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -94,38 +96,24 @@ class DeadlineController(Stateful):
             self.open()
         # A rate allows no time where rows were only waiting.
         allowed = self.deadline.seconds(arrived) or LEAST_SECONDS
-        self._budget = allowed if seconds is None else max(seconds, LEAST_SECONDS)
+        self.budget = allowed if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
         self._arrived -= self._waiting  # Rows that waited were counted on arrival.
         self._throttled = 0.0
-        self.calls += 1
         if self.policy.plans_calls:
-            self._paced = False
-            if self.z < 1.0:
-                self.throttle = replace(self.throttle, fraction=1.0)
+            self.z, self._paced = 1.0, False
         elif self._by_sub_batches:
             self._set_throttle()
 
     def pace(self, z: float, parts: int) -> None:
         """Let each sub-batch of this call, at most so many, set the throttle fraction, starting from z."""
-        self.throttle, self._paced = replace(self.throttle, fraction=max(self.throttle.floor, z)), True
-        self._parts = parts
-
-    @property
-    def z(self) -> float:
-        """The throttle fraction."""
-        return self.throttle.fraction
+        self.z, self._parts, self._paced = max(LEAST, z), parts, True
 
     @property
     def seconds_left(self) -> float:
         """Seconds left in this call."""
         assert self._began is not None
-        return self._budget - (self.clock() - self._began)
-
-    @property
-    def budget(self) -> float:
-        """Seconds the call may take."""
-        return self._budget
+        return self.budget - (self.clock() - self._began)
 
     @property
     def out_of_time(self) -> bool:
@@ -141,7 +129,7 @@ class DeadlineController(Stateful):
         if self.seconds_left <= 0:
             # Too late for corrections, and each sub-batch has a fixed cost.
             return max(LEAST_ROWS, self._rows // parts)
-        affordable = int(self._budget / parts / (self.cost * self.z))
+        affordable = int(self.budget / parts / (self.cost * self.z))
         if ends_in_time:
             return max(1, affordable)
         return max(LEAST_ROWS, min(self._rows // parts, affordable))
@@ -186,22 +174,18 @@ class DeadlineController(Stateful):
         assert self._began is not None
         self.seconds = self.clock() - self._began
         self._began = None
-        late = self.seconds > 1.2 * self._budget > 0
+        late = self.seconds > MISSED * self.budget > 0
         self.missed_deadlines += late
         hopeless = (late and self.z <= MIN_USEFUL_THROTTLE and self._by_sub_batches) or short
         self._hopeless = self._hopeless + 1 if hopeless else 0
         if self._hopeless == CALLS_TO_WARN:
-            remedy = "Raise the deadline or pass fewer rows per call"
-            if short:
+            what = f"storing rows alone takes longer than {self.budget:.3g} s; rows are dropped to hold it"
+            if not short:
                 what = (
-                    f"storing rows alone takes longer than {self._budget:.3g} s; rows are dropped to hold it"
+                    f"calls take {self.seconds:.3g} s, limit {self.budget:.3g} s, although almost nothing is "
+                    "probed; storing rows and building results alone exceed the limit"
                 )
-            else:
-                what = (
-                    f"calls take {self.seconds:.3g} s, limit {self._budget:.3g} s, although almost nothing "
-                    "is probed; storing rows and building results alone exceed the limit"
-                )
-            warnings.warn(f"deadline: {what}. {remedy}", stacklevel=2)
+            warnings.warn(f"deadline: {what}. Raise the deadline or pass fewer rows per call", stacklevel=2)
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -213,9 +197,8 @@ class DeadlineController(Stateful):
         """Set the fraction at which the remaining rows take the remaining time."""
         full = self.cost * self._rows_left
         if full > 0:
-            left = self.seconds_left - (1 - MARGIN) * self._budget
-            fraction = min(1.0, max(self.throttle.floor, max(OVERTIME_FRACTION * self._budget, left) / full))
-            self.throttle = replace(self.throttle, fraction=fraction)
+            left = self.seconds_left - (1 - MARGIN) * self.budget
+            self.z = min(1.0, max(LEAST, max(OVERTIME_FRACTION * self.budget, left) / full))
 
     def _adapt(self, now: int) -> None:
         """At the end of an adaptation interval, adapt the fraction to the consumption (s. 3.1)."""
@@ -224,6 +207,6 @@ class DeadlineController(Stateful):
             self._interval_ends = now + self.policy.interval_micros
         if now < self._interval_ends:
             return
-        self.throttle = adapted(self.throttle, consumption(self._consumed, self._arrived))
+        self.z = adapted(self.z, self.policy.boost, self._consumed, self._arrived)
         self._arrived = self._consumed = 0.0
         self._interval_ends = now + self.policy.interval_micros

@@ -16,7 +16,7 @@ import numpy as np
 
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, rows_held
-from windrow.engine.probe import Probe, ProbeScope
+from windrow.engine.probe import Probe
 from windrow.eviction.window_view import RowState
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.random_drop import drop_rates
@@ -44,8 +44,7 @@ class Dropper(Stateful):
 
     def __init__(self, query: Query) -> None:
         count = len(query.streams)
-        self.followed: Plan | None = None
-        """The join's plan."""
+        self._plan: Plan | None = None
         self.keep = np.ones(count)
         """Fraction of each stream's rows that is admitted."""
         self.found = 0.0
@@ -55,28 +54,27 @@ class Dropper(Stateful):
         self._seed = query.seed
         self._steady = 1.0
         """Throttle fraction, smoothed over about a window: rows admitted earlier still cost time."""
-        self._work_fraction = 1.0
+        self.work_fraction = 1.0
         self._chosen: tuple[float, int, Array] | None = None
         """Smoothed throttle fraction and sub-batch of the last choice, and the rates chosen."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    @property
-    def work_fraction(self) -> float:
-        return self._work_fraction
+    def follow(self, plan: Plan) -> None:
+        self._plan = plan
 
     def begin(self, windows: Windows, arrived: Sequence[int], now: int, z: float) -> list[Array]:
-        """Begin a sub-batch with `arrived` rows per stream; return masks of admitted rows."""
+        """Begin a sub-batch with `arrived` rows per stream; return the positions of admitted rows."""
         fade = self.statistics.begin(windows, arrived, now)
         rng = np.random.default_rng((self._seed, self.statistics.sub_batches, 7))
         self._steady = self._steady * fade**4 + z * (1 - fade**4)
         self._choose(windows, z)
-        return [rng.random(count) < keep for count, keep in zip(arrived, self.keep, strict=True)]
+        return [np.flatnonzero(rng.random(n) < keep) for n, keep in zip(arrived, self.keep, strict=True)]
 
     def _choose(self, windows: Windows, z: float) -> None:
         """Choose rates for the steady state, scaled to the rows now held so that the time is used up."""
-        self.keep, self._work_fraction = np.ones(len(self.keep)), 1.0
-        if self.followed is None or (z >= 1.0 and self._steady > 0.99):
+        self.keep, self.work_fraction = np.ones(len(self.keep)), 1.0
+        if self._plan is None or (z >= 1.0 and self._steady > 0.99):
             return
         model = self.model(windows)
         held = rows_held(windows)
@@ -84,7 +82,7 @@ class Dropper(Stateful):
         steady = self._rates(model)
         share = replace(model, rates=model.rates * steady, rows=held).full[0] / full
         self.keep = np.minimum(1.0, steady * z / max(share, 1e-9))
-        self._work_fraction = replace(model, rates=model.rates * self.keep, rows=held).full[0] / full
+        self.work_fraction = replace(model, rates=model.rates * self.keep, rows=held).full[0] / full
 
     def _rates(self, model: HarvestModel) -> Array:
         """Rates that lose the fewest results; renewed when the throttle moves or every 64 sub-batches."""
@@ -101,11 +99,11 @@ class Dropper(Stateful):
         window.column(CHANCE)[start : window.end] = self.keep[stream]
 
     def probe(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
-        flow = np.zeros(len(probe.direction.steps) + 1)
-        for partials in probe.run(windows, start, ProbeScope(step_counts=flow)):
+        counts = np.zeros(len(probe.direction.steps) + 1)
+        for partials in probe.run(start, counts):
             self._count(windows, partials)
             yield partials
-        self.statistics.learn(probe, flow, rows_held(windows))
+        self.statistics.learn(probe, counts, rows_held(windows))
 
     def max_useful_ages(self) -> list[int] | None:
         """None: admitted rows stay until they expire."""
@@ -132,5 +130,5 @@ class Dropper(Stateful):
             rate * size if window.span is not None else float(len(window))
             for rate, size, window in zip(self.statistics.rates, sizes, windows, strict=True)
         ]
-        assert self.followed is not None
-        return self.statistics.model(self.followed, BasicWindows.equal(sizes, 1), None, np.array(rows))
+        assert self._plan is not None
+        return self.statistics.model(self._plan, BasicWindows.equal(sizes, 1), None, np.array(rows))

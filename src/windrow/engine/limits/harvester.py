@@ -18,14 +18,13 @@ from windrow.engine.age_intervals import FOREVER, AgeIntervals
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, orders_of, rows_held
-from windrow.engine.probe import FULL_WINDOWS, Probe, ProbeScope
+from windrow.engine.probe import Probe
 from windrow.estimation.missed import MissedResults, ShreddingSample
 from windrow.eviction.window_view import RowState
 from windrow.harvest.call_load import Curve
 from windrow.harvest.lags import KINDS, Lags
-from windrow.harvest.model import HarvestModel
+from windrow.harvest.model import HarvestModel, max_useful_ages
 from windrow.harvest.solve import solve
-from windrow.harvest.useful_ages import max_useful_ages
 from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Harvesting
@@ -34,9 +33,7 @@ from windrow.model.stateful import Stateful
 from windrow.window.window_store import WindowStore
 
 if TYPE_CHECKING:
-    from windrow.engine.limits.deadline_controller import DeadlineController
     from windrow.engine.partial_matches import PartialMatches
-    from windrow.engine.rows import ArrivingRows
     from windrow.engine.windows import Windows
 
 Array = np.ndarray
@@ -59,7 +56,6 @@ SHRUNK, GROWN = 0.5, 1.25
 """Lags are learned again once the time a row window covers changes by more than these factors."""
 ResultWeights = Callable[["Windows", "PartialMatches"], Array]
 """Weight of each result found, because of rows evicted."""
-_KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
 class Harvester(Stateful):
@@ -72,13 +68,16 @@ class Harvester(Stateful):
         self, policy: Harvesting, query: Query, units: Units, result_weights: ResultWeights | None = None
     ) -> None:
         self.policy = policy
-        self.followed: Plan | None = None
-        """The join's plan."""
+        self._plan: Plan | None = None
+        self._scanned: list[bool] = []
+        """By direction, whether its first window is scanned."""
         self._result_weights = result_weights
         self.missed = MissedResults()
         self.calls: CallPlanner | None = None
         if policy.plans_calls:
-            self.calls = CallPlanner(units, len(query.streams), query.seed, bool(query.kind.shapes))
+            self.calls = CallPlanner(
+                units, len(query.streams), query.seed, bool(query.kind.shapes), self._recall_by_work
+            )
         self.harvest: Harvest | None = None
         """Parts of windows to probe; None for whole windows."""
         self.last_harvest: Harvest | None = None
@@ -94,46 +93,36 @@ class Harvester(Stateful):
         self._z = 1.0
         self._fade = 1.0
         self._ages: list[tuple[AgeIntervals, ...]] = []
-        self._planned: Plan | None = None
-        self._planned_at = 0
-        self._planned_now = 0
+        self._chosen: tuple[Plan | None, int, int] = (None, 0, 0)
+        """Plan, sub-batch and event time of the last harvest."""
         self._max_useful_ages: Array | None = None
         """Per stream, the greatest age in microseconds that recent harvests probe."""
-        self._curve: tuple[Plan, int, Curve] | None = None
-        """Recall of probing parts of windows, with the plan and the call it was computed for."""
-
-    # -- a call -------------------------------------------------------------------------------------
-
-    def plan(
-        self, windows: Windows, arrivals: Sequence[ArrivingRows], controller: DeadlineController
-    ) -> Sequence[Array | None] | None:
-        """Positions of admitted rows, None for all."""
-        assert self.calls is not None and self.followed is not None
-        scans = any(d.steps[0].access.path == "scan" for d in self.followed.directions)
-        return self.calls.plan(
-            windows, arrivals, controller, scans, lambda: self._curve_of(windows, controller)
-        )
-
-    def _curve_of(self, windows: Windows, controller: DeadlineController) -> Curve | None:
-        """Recall of probing parts of windows; None unless all windows are scanned."""
-        assert self.followed is not None
-        if any(d.steps[0].access.path != "scan" for d in self.followed.directions) or self.lags is None:
-            return None
-        known = self._curve
-        if (
-            known is None
-            or known[0] is not self.followed
-            or controller.calls - known[1] >= CALLS_BETWEEN_CURVES
-        ):
-            model, omega = self.model(windows), self.policy.shredding
-            method, parts = self.policy.method, self.policy.parts
-            found = [solve(model, z, method, parts).output for z in CURVE_AT[1:-1].tolist()]
-            part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
-            curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
-            known = self._curve = self.followed, controller.calls, curve
-        return known[2]
+        self._curve: tuple[Plan | None, int, Curve] | None = None
+        """Plan and call of the last curve, and the curve."""
 
     # -- the data flow ------------------------------------------------------------------------------
+
+    def follow(self, plan: Plan) -> None:
+        self._plan = plan
+        self._scanned = [d.steps[0].access.path == "scan" for d in plan.directions]
+        if self.calls is not None:
+            self.calls.scans = any(self._scanned)
+
+    def _recall_by_work(self, windows: Sequence[WindowStore], call: int) -> Curve | None:
+        """Recall of probing parts of windows; None unless all windows are scanned."""
+        if not all(self._scanned) or self.lags is None:
+            return None
+        known = self._curve
+        if known is None or known[0] is not self._plan or call - known[1] >= CALLS_BETWEEN_CURVES:
+            model, omega = self.model(windows), self.policy.shredding
+            found = [self._solved(model, z).output for z in CURVE_AT[1:-1].tolist()]
+            part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
+            curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
+            known = self._curve = self._plan, call, curve
+        return known[2]
+
+    def _solved(self, model: HarvestModel, z: float) -> Harvest:
+        return solve(model, z, self.policy.method, self.policy.parts)
 
     @property
     def work_fraction(self) -> float:
@@ -146,7 +135,7 @@ class Harvester(Stateful):
     @property
     def _probes(self) -> float:
         """Fraction of rows that probe, when they probe whole windows."""
-        return 1.0 if self.calls is None else self.calls.choice.probes
+        return 1.0 if self.calls is None else self.calls.call.choice.probes
 
     def begin(self, windows: Windows, arrived: Sequence[int], now: int, z: float) -> None:
         """Begin a sub-batch with `arrived` rows per stream at throttle fraction z. All rows are admitted."""
@@ -157,8 +146,8 @@ class Harvester(Stateful):
         self._z = z
         self._follow_windows(windows)
         if z < 1.0:
-            if self._stale(windows, z, now):
-                self._plan(windows, z, now)
+            if self._stale(z, now):
+                self._choose(windows, z, now)
         elif self.harvest is not None and not self.harvest.everything:
             self.harvest = None
 
@@ -184,60 +173,65 @@ class Harvester(Stateful):
 
     def probe(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on."""
-        stream = probe.direction.arriving
-        flow = np.zeros(len(probe.direction.steps) + 1)
         if self.harvest is None or self.harvest.everything:
-            part, knows = self._probes, self._may_skip_learning
-            look = FULL_WINDOWS if knows else ProbeScope(step_counts=flow)
-            if self.calls is not None and part < 1:
-                probing = self.calls.prober(np.arange(start, windows[stream].end))
-                found = probe.run_rows(windows, probing, look)
-            else:
-                found = probe.run(windows, start, look)
-            if knows:
-                yield from found
-                return
-            for partials in found:
-                self._learn_lags(windows, partials, 1 / part, LEARNED_AT_EASE)
-                yield partials
-            self.statistics.learn(probe, flow, self._rows(windows), weight=1 / part)
+            return self._probe_windows(windows, probe, start)
+        return self._probe_parts(windows, probe, start, self.harvest)
+
+    def _probe_windows(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
+        """Probe whole windows with all rows or, if the call plan says so, with some."""
+        part = self._probes
+        counts = None if self._may_skip_learning else np.zeros(len(probe.direction.steps) + 1)
+        if self.calls is not None and part < 1:
+            rows = np.arange(start, windows[probe.direction.arriving].end)
+            found = probe.run_rows(self.calls.prober(rows), step_counts=counts)
+        else:
+            found = probe.run(start, counts)
+        if counts is None:
+            yield from found
             return
+        for partials in found:
+            self._learn_lags(windows, partials, 1 / part, LEARNED_AT_EASE)
+            yield partials
+        self.statistics.learn(probe, counts, self._rows(windows), weight=1 / part)
+
+    def _probe_parts(
+        self, windows: Windows, probe: Probe, start: int, harvest: Harvest
+    ) -> Iterator[PartialMatches]:
+        """Probe the harvest, and with a random sample of the rows an even sample of everything."""
+        stream, counts = probe.direction.arriving, np.zeros(len(probe.direction.steps) + 1)
         rows = np.arange(start, windows[stream].end)
         self.missed.rows += len(rows)
         draw = self._draw(probe)
         drawn = self._random().random(len(rows)) < draw.omega
-        yield from self._shred(windows, probe, rows[drawn], flow, draw)
-        self.statistics.learn(probe, flow, self._rows(windows), draw.z, draw.weight)
+        yield from self._shred(windows, probe, rows[drawn], counts, draw)
+        self.statistics.learn(probe, counts, self._rows(windows), draw.z, draw.weight)
         if draw.omega == 0.0:
             self.missed.unsampled_rows += len(rows)
-        if not self.harvest.directions[stream].idle:
-            yield from probe.run_rows(windows, rows[~drawn], ProbeScope(self._ages[stream]))
+        if not harvest.directions[stream].idle:
+            yield from probe.run_rows(rows[~drawn], self._ages[stream])
 
     @property
     def _may_skip_learning(self) -> bool:
         """Whether this sub-batch, which probes whole windows, need not be learned from."""
-        if self.calls is not None:
-            if self.calls.scans and (self._lags is None or self._lags.weight < FIRST_RESULTS):
-                return False  # Without lags nothing can be harvested, so the first results count most.
-            scans = self.calls.scans and (self._lags is None or self._lags.weight < ENOUGH)
-            each = SUB_BATCHES_UNTHROTTLED if scans else SUB_BATCHES_PLANNED
-            first = SUB_BATCHES_TO_LEARN if self.calls.scans else SUB_BATCHES_UNTHROTTLED
-            return self.statistics.sub_batches > first and self.statistics.sub_batches % each > 0
-        return (
-            self.lags is not None
-            and bool(self.statistics.sub_batches % SUB_BATCHES_UNTHROTTLED)
-            and self.lags.weight > ENOUGH
-        )
+        known = 0.0 if self._lags is None else self._lags.weight
+        number = self.statistics.sub_batches
+        if self.calls is None:
+            return known * self._lags_fade > ENOUGH and number % SUB_BATCHES_UNTHROTTLED > 0
+        if not self.calls.scans:
+            return number > SUB_BATCHES_UNTHROTTLED and number % SUB_BATCHES_PLANNED > 0
+        # Without lags nothing can be harvested, so the first results of scans count most.
+        each = SUB_BATCHES_UNTHROTTLED if known < ENOUGH else SUB_BATCHES_PLANNED
+        return known >= FIRST_RESULTS and number > SUB_BATCHES_TO_LEARN and number % each > 0
 
     def _draw(self, probe: Probe) -> ShreddingSample:
         """Size of the shredding sample. An index lookup costs about the same for few ages as for all, so with
         an index fewer rows are drawn and they probe everything."""
-        if probe.direction.steps[0].access.path == "scan":
+        if self._scanned[probe.direction.arriving]:
             return ShreddingSample(self.policy.shredding, self._z)
         return ShreddingSample(self.policy.shredding * self._z, 1.0)
 
     def _shred(
-        self, windows: Windows, probe: Probe, rows: Array, flow: Array, draw: ShreddingSample
+        self, windows: Windows, probe: Probe, rows: Array, counts: Array, draw: ShreddingSample
     ) -> Iterator[PartialMatches]:
         """Probe an even sample of the windows with the drawn rows."""
         self.missed.draw(len(rows), draw)
@@ -248,7 +242,7 @@ class Harvester(Stateful):
         if draw.z < 1.0:
             sample = self._sample(windows[probe.direction.arriving].ts[rows], first, draw.z)
             ages = (sample, *[None] * (len(probe.direction.steps) - 1))
-        for partials in probe.run_rows(windows, rows, ProbeScope(ages, flow)):
+        for partials in probe.run_rows(rows, ages, counts):
             self._count(windows, probe, rows, partials, draw)
             self._learn_lags(windows, partials, draw.weight)
             yield partials
@@ -302,7 +296,7 @@ class Harvester(Stateful):
 
     # -- planning -----------------------------------------------------------------------------------
 
-    def _init_lags(self, windows: Windows) -> None:
+    def _init_lags(self, windows: Sequence[WindowStore]) -> None:
         """Set up basic windows and lags. The size of a row window is the time its rows cover."""
         if self._basic_windows is not None and self.lags is not None:
             return
@@ -312,7 +306,7 @@ class Harvester(Stateful):
         self._basic_windows = BasicWindows(tuple(sizes), tuple(min(basic / SECOND, size) for size in sizes))
         if self.lags is None:
             buckets = max(64, 4 * max(self._basic_windows.counts))
-            self.lags = KINDS[_KINDS[self.policy.correlations]].empty(sizes, buckets)
+            self.lags = KINDS[self.policy.correlations].empty(sizes, buckets)
 
     def _follow_windows(self, windows: Windows) -> None:
         """Reset the lags when a row window covers much more or less time than before: they would fall into a
@@ -324,15 +318,14 @@ class Harvester(Stateful):
                 self._basic_windows = self.lags = self.harvest = self._curve = None
                 return
 
-    def model(self, windows: Windows) -> HarvestModel:
+    def model(self, windows: Sequence[WindowStore]) -> HarvestModel:
         """Cost and output model from everything learned."""
         self._init_lags(windows)
-        assert self._basic_windows is not None and self.lags is not None
-        assert self.followed is not None
-        scores = self.lags.scores(self._basic_windows, orders_of(self.followed))
-        return self.statistics.model(self.followed, self._basic_windows, scores, self._rows(windows))
+        assert self._basic_windows is not None and self.lags is not None and self._plan is not None
+        scores = self.lags.scores(self._basic_windows, orders_of(self._plan))
+        return self.statistics.model(self._plan, self._basic_windows, scores, self._rows(windows))
 
-    def _rows(self, windows: Windows) -> Array:
+    def _rows(self, windows: Sequence[WindowStore]) -> Array:
         """Rows of each window; where old rows were removed, the number it would hold. The rows left are the
         young ones, and averaging them over the whole window would underestimate its basic windows."""
         rows = rows_held(windows)
@@ -342,30 +335,25 @@ class Harvester(Stateful):
                     rows[stream] = self.statistics.rates[stream] * window.span / SECOND
         return rows
 
-    def _stale(self, windows: Windows, z: float, now: int) -> bool:
+    def _stale(self, z: float, now: int) -> bool:
         """Whether the harvest is old or belongs to another throttle fraction or plan. With an adaptation
         interval it is renewed once per interval, as in GrubJoin."""
         known, interval = self.harvest, self.policy.interval_micros
-        if known is None or self._planned is not self.followed:
+        plan, sub_batch, time = self._chosen
+        if known is None or plan is not self._plan:
             return True
         if interval is not None:
-            return z != known.throttle or now - self._planned_now >= interval
-        return (
-            abs(z / known.throttle - 1) > 0.02
-            or self.statistics.sub_batches - self._planned_at >= SUB_BATCHES_BETWEEN_PLANS
-        )
+            return z != known.throttle or now - time >= interval
+        age = self.statistics.sub_batches - sub_batch
+        return abs(z / known.throttle - 1) > 0.02 or age >= SUB_BATCHES_BETWEEN_PLANS
 
-    def _plan(self, windows: Windows, z: float, now: int) -> None:
+    def _choose(self, windows: Windows, z: float, now: int) -> None:
         """Choose the harvest for this throttle fraction."""
-        self._planned, self._planned_at, self._planned_now = self.followed, self.statistics.sub_batches, now
-        method, parts = self.policy.method, self.policy.parts
-        self.harvest = self.last_harvest = solve(self.model(windows), z, method, parts)
+        self._chosen = self._plan, self.statistics.sub_batches, now
+        self.harvest = self.last_harvest = harvest = self._solved(self.model(windows), z)
         self._ages = [
-            tuple(
-                _micros(hop.ages(self.harvest.windows), self.harvest.windows.sizes[hop.stream])
-                for hop in direction.hops
-            )
-            for direction in self.harvest.directions
+            tuple(_micros(hop.ages(harvest.windows), harvest.windows.sizes[hop.stream]) for hop in d.hops)
+            for d in harvest.directions
         ]
 
     def max_useful_ages(self) -> list[int] | None:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 class LoadShedder(Protocol):
     """Called by the join in this order: `begin`, then `arrived` and `probe` for each stream."""
 
-    followed: Plan | None
-    """The join's plan; the join sets it."""
     calls: CallPlanner | None
     """Plans whole calls; None if each sub-batch decides."""
     statistics: ProbeStatistics
@@ -41,11 +39,14 @@ class LoadShedder(Protocol):
     def work_fraction(self) -> float:
         """Fraction of the full work done at present, by the model."""
 
+    def follow(self, plan: Plan) -> None:
+        """The join follows another plan from now on."""
+
     def begin(
         self, windows: Windows, arrived: Sequence[int], now: int, z: float
     ) -> Sequence[np.ndarray] | None:
         """Begin a sub-batch with `arrived` rows per stream up to event time `now`, at throttle fraction z;
-        return masks of admitted rows, None for all."""
+        return the positions of admitted rows, None for all."""
 
     def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""

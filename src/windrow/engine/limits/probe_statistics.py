@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windrow.harvest.model import CostFactors, HarvestModel
-from windrow.harvest.selectivity import Selectivities
+from windrow.harvest.selectivity import Selectivities, by_hop
 from windrow.model.harvest import BasicWindows
 from windrow.model.stateful import Stateful
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from windrow.engine.probe import Probe
     from windrow.engine.windows import Windows
     from windrow.model.plan import Plan
+    from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 SECOND = 1_000_000
@@ -102,14 +103,14 @@ class ProbeStatistics(Stateful):
             rates=self.rates,
             rows=rows,
             orders=orders,
-            selectivities=self.selectivities.by_hop(orders),
+            selectivities=by_hop(self.selectivities.matrix, orders),
             scores=np.ones((m, m - 1, max(windows.counts))) if scores is None else scores,
             access=paths,
             charges=CHARGES,
         )
 
 
-def rows_held(windows: Windows) -> Array:
+def rows_held(windows: Sequence[WindowStore]) -> Array:
     """Number of rows in each window."""
     return np.array([float(len(w)) for w in windows])
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from windrow.engine.outer.missing_rows import MISSING
+from windrow.engine.partial_matches import MISSING
 from windrow.engine.windows import Windows
 from windrow.kernels.admission_units import UNITS, units_of
 from windrow.model.stateful import Stateful

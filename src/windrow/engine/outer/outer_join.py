@@ -24,10 +24,9 @@ from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
 from windrow.engine.outer.losses import NEVER, Losses
-from windrow.engine.outer.missing_rows import MISSING
 from windrow.engine.outer.parked import Parked
 from windrow.engine.outer.row_flags import WHOLE
-from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.partial_matches import MISSING, PartialMatches
 from windrow.engine.probe import Probe
 from windrow.engine.row_windows import NEVER as NOT_DISPLACED
 from windrow.engine.row_windows import OUT
@@ -165,7 +164,7 @@ class Decider(Stateful):
             if start < (end := windows[stream].end):
                 yield PartialMatches.of_rows(stream, windows[stream], np.arange(start, end))
             return
-        for found in map(windows.contain, self._probes[stream].run(windows, start)):
+        for found in map(windows.contain, self._probes[stream].run(start)):
             for pair in self._hashed:
                 found = found.where(self._parts.equal(pair, found.rows))
             if len(found) == 0:
@@ -221,7 +220,8 @@ class Decider(Stateful):
         return np.logical_or.reduce(lacking) if lacking else np.zeros(len(partials), bool)
 
     def _extended(self, partials: PartialMatches, stream: int, which: Array, rows: Array) -> PartialMatches:
-        return partials.extend(stream, self._parts.windows[stream], which, rows, last=False)
+        window = self._parts.windows[stream]
+        return partials.extend(stream, which, rows, window.ts[rows], window.time_span)
 
     def certain(self, results: PartialMatches) -> Array:
         """Mask of the results that no shed row could have changed."""

@@ -12,18 +12,19 @@ and leaves the same state.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from windrow.engine.completeness import NEVER
 from windrow.engine.join import Join
+from windrow.engine.probe import Probe
 from windrow.engine.row_windows import OUT, RANK, SEQ
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.shared.query_router import ArrivalCounts, QueryRouter
 from windrow.engine.shared.release import DeferredSubBatch, Delivery, PendingRows
 from windrow.engine.shared.schedule import Schedule
-from windrow.engine.shared.slice_probe import SliceBounds, SliceProbe
+from windrow.engine.shared.slices import Slice, Tier
 from windrow.engine.windows import Windows
 
 Array = np.ndarray
@@ -62,12 +63,11 @@ class BacklogScheduler:
         """Rows that have not passed all tiers."""
         self.held = 0
         """Results that not all outputs have received."""
-        self._counted = 0
         self._call = PendingRows(0.0)
         self._began = 0.0
         self._outputs = 0
         self._by_unit = False
-        self._probes: list[SliceProbe] = []
+        self._probes: list[Probe] = []
         self._ranks: Array = np.empty(0)
         self._queue: list[tuple[PendingRows, DeferredSubBatch]] = []
         """All sub-batches in arrival order; a later one has not passed more tiers than an earlier one."""
@@ -162,11 +162,6 @@ class BacklogScheduler:
         self.calls = [call for call in self.calls if call.done < outputs]
         return found
 
-    def newly_found(self) -> int:
-        """Results found since this was last asked."""
-        found, self._counted = self.found - self._counted, self.found
-        return found
-
     def resume(self, call: PendingRows, tiers: int) -> None:
         """Queue rows of a stored state again, in order."""
         self.calls.append(call)
@@ -187,7 +182,7 @@ class BacklogScheduler:
 
     def _prepare(self, join: Join, router: QueryRouter) -> Array:
         """Make ready to serve what is queued; return the rank of each tier."""
-        self._probes = [SliceProbe(probe) for probe in join.probes]
+        self._probes = join.probes
         self._queue = [(call, sub_batch) for call in self.calls for sub_batch in call.sub_batches]
         self._recall(join.windows, router)
         self._ranks = self.schedule.rank(router.tiers.slices)
@@ -220,27 +215,18 @@ class BacklogScheduler:
     def _run_unit(
         self, windows: Windows, router: QueryRouter, call: PendingRows, sub_batch: DeferredSubBatch, to: int
     ) -> None:
-        tiers = router.tiers.tier_sizes
-        inner = None if sub_batch.done == 0 else tiers[sub_batch.done - 1]
-        found: list[dict[int, Array]] = []
+        sizes, below = router.tiers.tier_sizes, sub_batch.done
+        found: list[Mapping[int, Array]] = []
         for stream, probe in enumerate(self._probes):
             first, end = _positions(windows, sub_batch, stream)
             if first[stream] >= end[stream]:
                 continue
-            extent = (first, end)
-            reach = SliceBounds(
-                None if inner is None else _spans(windows, inner),
-                _spans(windows, tiers[to - 1]),
-                *extent,
-                None if inner is None else _floors(windows, router, probe, inner, *extent),
-                _floors(windows, router, probe, tiers[to - 1], *extent),
-            )
-            before = probe.work
-            for partials in probe.run(windows, reach):
-                contained = windows.contain(partials)
-                if len(contained):
-                    found.append(dict(contained.rows))
-            self.looked += probe.work - before
+            tiers = [_tier(windows, router, probe, sizes[k - 1], first, end) for k in (below, to) if k]
+            scope = Slice(tiers[0] if below else None, tiers[-1], first, end)
+            order = probe.direction.order[0]
+            partials = probe.extend(scope.start(order, windows[order]), scope)
+            found += [each.kept().rows for each in map(windows.contain, partials) if len(each)]
+            self.looked += scope.work
         router.now = call.arrived
         pieces = router.route(windows, found)
         results = sum(map(len, pieces))
@@ -294,12 +280,6 @@ class BacklogScheduler:
             self.speed = now if self.speed is None else _MEMORY * self.speed + (1 - _MEMORY) * now
 
 
-def _spans(windows: Windows, rung: Array) -> Array:
-    """Window lengths in time; unbounded for row windows."""
-    counted = np.array([c is not None for c in windows.row_windows])
-    return np.where(counted, _ENDLESS, rung)
-
-
 def _positions(
     windows: Windows, sub_batch: DeferredSubBatch, stream: int
 ) -> tuple[Sequence[int], Sequence[int]]:
@@ -313,26 +293,27 @@ def _positions(
     return first, end
 
 
-def _floors(
+def _tier(
     windows: Windows,
     router: QueryRouter,
-    probe: SliceProbe,
-    rung: Array,
+    probe: Probe,
+    sizes: Array,
     first: Sequence[int],
     end: Sequence[int],
-) -> dict[int, Array]:
-    """Per row window and arriving row, the time before which a window of the tier cannot reach."""
-    arriving = probe.probe.direction.arriving
-    found: dict[int, Array] = {}
-    if not any(windows.row_windows) or probe.probe.direction.order[0] != arriving:
-        return found
+) -> Tier:
+    """The windows of these sizes, as rows at these positions see them."""
+    counted = np.array([c is not None for c in windows.row_windows])
+    spans, arriving = np.where(counted, _ENDLESS, sizes), probe.direction.arriving
+    floors: dict[int, Array] = {}
+    if not counted.any() or probe.direction.order[0] != arriving:
+        return Tier(spans, floors)
     seq = windows[arriving].column(SEQ)[first[arriving] : end[arriving]]
-    for stream, counted in enumerate(windows.row_windows):
-        coming, window = router.arrival_counts[stream], windows[stream]
-        if stream == arriving or counted is None or counted.keys is not None or coming is None:
+    for stream, row_window in enumerate(windows.row_windows):
+        counts, window = router.arrival_counts[stream], windows[stream]
+        if stream == arriving or row_window is None or row_window.keys is not None or counts is None:
             continue
         # Only rows stored by then, so a tier's floor does not depend on when it is computed.
         held = slice(window.first, max(window.first, end[stream]))
-        place = np.searchsorted(window.column(RANK)[held], coming.count(seq) - rung[stream], side="left")
-        found[stream] = np.append(window.ts[held], NEVER)[place]
-    return found
+        place = np.searchsorted(window.column(RANK)[held], counts.count(seq) - sizes[stream], side="left")
+        floors[stream] = np.append(window.ts[held], NEVER)[place]
+    return Tier(spans, floors)

@@ -12,12 +12,12 @@ import pyarrow as pa
 from windrow.engine.control import SetBack, refusing
 from windrow.engine.shared.control_messages import RemoveQuery, read_change
 from windrow.engine.shared.grouping import QueryGroup, difference, group_queries
-from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.query_names import QueryNames, check_streams, choose
 from windrow.engine.shared.results import ResultsByQuery
 from windrow.engine.shared.shared_join import Data, SharedJoin
-from windrow.engine.shared.sibling_joins import check_streams, choose
 from windrow.engine.shared.state import capture_group, restore_group
-from windrow.engine.state import State, pack, unpack
+from windrow.engine.snapshot import pack, unpack
+from windrow.engine.state import State
 from windrow.errors import QueryError, StateError, unknown
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
@@ -255,7 +255,7 @@ class SharedOperator:
 
 def _together(outputs: Iterable[ResultsByQuery]) -> ResultsByQuery:
     """The results of all joins."""
-    return ResultsByQuery({name: a for output in outputs for name, a in output.query_results.items()})
+    return ResultsByQuery({name: each for output in outputs for name, each in output.query_results.items()})
 
 
 def _of(one: QueryGroup, schemas: Mapping[str, pa.Schema] | None) -> dict[str, pa.Schema]:

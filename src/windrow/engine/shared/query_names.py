@@ -1,16 +1,25 @@
-"""Names of queries: which are taken, by which join, and until when.
+"""Names of queries, and the joins that they belong to: those of one `share`, or of one operator.
 
-This depends only on the control messages, not on a join's progress. Every partition therefore decides alike,
-and so does every division of the messages into micro-batches.
+All joins get the same control messages, and each knows what the others do. Which names are taken, by which
+join, and until when depends only on the messages, not on a join's progress. Every partition therefore decides
+alike, and so does every division of the messages into micro-batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
+
+from windrow.engine.control import SetBack
+from windrow.engine.shared.bound_subscription import bind
+from windrow.engine.shared.control_messages import AddQuery
+from windrow.engine.shared.grouping import difference
 from windrow.errors import QueryError, unknown
+from windrow.model.query import Query
+from windrow.model.sharing import Subscription
 from windrow.model.stateful import Stateful
 
 REMEMBERED = 1_000
@@ -86,6 +95,56 @@ class QueryNames(Stateful):
         ended = sorted((t.until, n) for n, t in self.taken.items() if t.until is not None)
         for _, first in ended[:-REMEMBERED]:
             del self.taken[first]
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """One of the joins, as the others see it."""
+
+    like: Query
+    """One of its queries."""
+    schemas: Mapping[str, pa.Schema] | None = None
+    """Schemas of its streams; None until known."""
+
+    def check(self, name: str, asked: Subscription) -> None:
+        """Refuse a query that cannot share the join."""
+        why = difference(self.like, asked.query)
+        if why is not None:
+            raise QueryError(f"add: query '{name}' cannot share the join: {why}")
+        if self.schemas is not None:
+            bind(name, asked, self.schemas)
+
+
+def check_streams(change: SetBack, joins: Sequence[Sibling]) -> None:
+    """Refuse streams that none of the joins has."""
+    known = {alias for join in joins for alias in join.like.aliases}
+    for alias in change.times:
+        if alias not in known:
+            raise QueryError(f"control: event_time: {unknown('stream', alias, known)}")
+
+
+def choose(change: AddQuery, joins: Sequence[Sibling], names: QueryNames) -> int:
+    """The join that a new query belongs to."""
+    if change.like is not None:
+        try:
+            return names.join_of(change.like)
+        except QueryError as error:
+            raise QueryError(f"add: like: {error}") from None
+    if len(joins) == 1:
+        return 0
+    if change.on is None:
+        raise QueryError(
+            f"add: there are {len(joins)} joins; say which with 'like': a query's name, or with 'on'"
+        )
+    for number, join in enumerate(joins):
+        if change.how is None and change.match is None and join.like.kind.shapes:
+            continue  # an inner join is meant
+        try:
+            if difference(join.like, change.subscription(join.like).query) is None:
+                return number
+        except QueryError:
+            continue  # it has other streams
+    return 0  # it will report why not
 
 
 def _shown(micros: int) -> str:

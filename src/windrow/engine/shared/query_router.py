@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from windrow.engine.conditions import same_values
 from windrow.engine.key_numbers import NO_KEY
-from windrow.engine.outer.missing_rows import MISSING, gather_or_null, values_or
-from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.partial_matches import MISSING, PartialMatches
 from windrow.engine.row_windows import KEY, RANK, SEQ, RowWindow
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.shared.bound_subscription import BoundSubscription, referenced_columns
 from windrow.engine.shared.results import ResultBatch
 from windrow.engine.shared.tiers import WindowTiers
-from windrow.engine.windows import Windows
+from windrow.engine.windows import Windows, values_or
 from windrow.eviction.ranking import Selection
-from windrow.expr.join_columns import column_values
 from windrow.expr.parse import Reference, references
-from windrow.expr.values import as_mask
 from windrow.kernels import result_routing
 from windrow.planning.bound_query import BoundQuery
 
@@ -76,6 +73,8 @@ class QueryRouter:
         self.tiers = WindowTiers.of([tuple(s.window for s in bound.query.streams.values())])
         self.now = 0.0
         """Arrival time of this call's rows, on the operator's clock."""
+        self.routed = 0
+        """Results routed and not yet counted."""
         self.batches: list[ResultBatch] = []
         """Results found and not yet delivered."""
         self.arrival_counts: list[ArrivalCounts | None] = [None] * len(bound.schemas)
@@ -168,10 +167,13 @@ class QueryRouter:
             if decided
             else self.tiers.ranks(self._distances(windows, rows, times, newest))
         )
-        columns = self._gather(windows, rows)
+        columns = windows.columns(dict(enumerate(rows)), self.columns)
         piece = ResultBatch(columns, newest, places, ranks, self.now, self._bound.functions)
         if not decided:
-            return self._verified(piece)
+            verified = self._verified(piece)
+            self.routed += sum(map(len, verified))
+            return verified
+        self.routed += len(piece)
         aliases = self._bound.query.aliases
         missing = {alias: rows[aliases.index(alias)] == MISSING for alias in self.result_schemas}
         return [replace(piece, missing=missing)]
@@ -190,22 +192,11 @@ class QueryRouter:
                 distances[stream] = count - rank
         return distances
 
-    def _gather(self, windows: Windows, rows: Sequence[Array]) -> dict[Reference, pa.Array]:
-        found: dict[Reference, pa.Array] = {}
-        for alias, window, positions, names in zip(
-            self._bound.query.aliases, windows, rows, self._columns, strict=True
-        ):
-            for name, column in zip(names, gather_or_null(window, positions, names), strict=True):
-                found[alias, name] = column
-        return found
-
     def _verified(self, piece: ResultBatch) -> list[ResultBatch]:
         """Remove results whose hashes are equal but whose values are not."""
-        same = np.ones(len(piece), bool)
-        for members in self._bound.hashed:
-            values = [column_values(w, piece.columns, len(piece), self._bound.functions) for w in members]
-            for other in values[1:]:
-                same &= as_mask(pc.equal(values[0], other))
+        count, functions = len(piece), self._bound.functions
+        masks = [same_values(members, piece.columns, count, functions) for members in self._bound.hashed]
+        same = np.logical_and.reduce(masks) if masks else np.ones(count, bool)
         if not same.all():
             piece = piece.where(np.flatnonzero(same))
         return [piece] if len(piece) else []

@@ -12,17 +12,19 @@ Either way an output gets each result once, and the same results in the end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from windrow.engine.shared.results import ResultBatch, joined, ordered
+from windrow.model.stateful import Stateful
 
 Array = np.ndarray
 
 
 @dataclass(eq=False)
-class DeferredSubBatch:
+class DeferredSubBatch(Stateful):
     """Rows that were stored together."""
 
     start: list[int]
@@ -38,6 +40,11 @@ class DeferredSubBatch:
     def rows(self) -> int:
         return sum(self.end) - sum(self.start)
 
+    def moved(self, by: Sequence[int]) -> DeferredSubBatch:
+        """With other row numbers, in another process."""
+        start, end = ([n + m for n, m in zip(own, by, strict=True)] for own in (self.start, self.end))
+        return replace(self, start=start, end=end)
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -51,7 +58,7 @@ class Delivery:
 
 
 @dataclass(eq=False)
-class PendingRows:
+class PendingRows(Stateful):
     """Rows whose results are released together: those of a call, or of a sub-batch."""
 
     arrived: float
@@ -80,6 +87,12 @@ class PendingRows:
     def held(self) -> int:
         """Results held back from some output."""
         return sum(map(len, self.results))
+
+    def moved(self, by: Sequence[int], now: float) -> PendingRows:
+        """Without results, with other row numbers, and the age in place of the time of arrival or the other
+        way around: as it is stored, and again in another process."""
+        sub_batches = [sub_batch.moved(by) for sub_batch in self.sub_batches]
+        return replace(self, arrived=now - self.arrived, sub_batches=sub_batches, results=[])
 
     def release(self, ahead: int, outputs: int, unit: tuple[float, float] | None = None) -> list[Delivery]:
         """Results that outputs may have now.

@@ -175,41 +175,16 @@ class QueryResults:
     bound: BoundSubscription
     schemas: Mapping[str, pa.Schema]
     selections: tuple[ResultSelection, ...]
-    before: QueryResults | None = None
-    """Results of the previous query of the same name, while it is not over."""
     ended: float = 0.0
     """When the call or unit ended, on the operator's clock."""
 
-    @property
-    def rows(self) -> int:
-        return sum(len(p.chosen) for answer in self.all for p in answer.selections)
+    def batches(self) -> list[pa.RecordBatch]:
+        return [p.batch.batch(self.bound, self.schemas, p.chosen) for p in self.selections if len(p.chosen)]
 
-    @property
-    def all(self) -> tuple[QueryResults, ...]:
-        """With the results of earlier queries of the name, the first of them first."""
-        return (*(self.before.all if self.before else ()), self)
-
-    @property
-    def release_times(self) -> Array:
-        """When each result was released, on the operator's clock."""
-        parts = [
-            np.full(len(p.chosen), answer.ended) if p.released is None else p.released
-            for answer in self.all
-            for p in answer.selections
+    def release_times(self) -> list[Array]:
+        return [
+            np.full(len(p.chosen), self.ended) if p.released is None else p.released for p in self.selections
         ]
-        return np.concatenate([np.empty(0), *parts])
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        for p in self.selections:
-            if len(p.chosen):
-                yield p.batch.batch(self.bound, self.schemas, p.chosen)
-
-    def table(self) -> pa.Table:
-        found = list(self.batches())
-        table = pa.Table.from_batches(found, None if found else self.bound.schema(self.schemas))
-        if self.before is None or not self.before.rows:
-            return table
-        return pa.concat_tables([self.before.table(), table], promote_options="permissive")
 
 
 @dataclass(frozen=True)
@@ -221,20 +196,18 @@ class FanOut:
     """Per result, the names of the queries that get it."""
 
 
-def fan_out(answers: Mapping[str, QueryResults]) -> Iterator[FanOut]:
+def fan_out(results: Mapping[str, Sequence[QueryResults]]) -> Iterator[FanOut]:
     """All results, once per distinct select list of the queries that get them."""
     takers: dict[tuple[int, object], list[tuple[str, QueryResults, ResultSelection]]] = {}
-    for name, last in answers.items():
-        for answer in last.all:
-            for part in answer.selections:
-                if len(part.chosen):
-                    key = (id(part.batch), answer.bound.listed)
-                    takers.setdefault(key, []).append((name, answer, part))
+    for name, one in ((name, one) for name, several in results.items() for one in several):
+        for part in one.selections:
+            if len(part.chosen):
+                takers.setdefault((id(part.batch), one.bound.listed), []).append((name, one, part))
     for shared in takers.values():
-        _, answer, first = shared[0]
+        _, one, first = shared[0]
         taken, starts, who = _takers([part.chosen for _, _, part in shared], len(first.batch))
         names = pa.array([name for name, _, _ in shared], pa.string()).take(pa.array(who))
-        batch = first.batch.batch(answer.bound, answer.schemas, taken)
+        batch = first.batch.batch(one.bound, one.schemas, taken)
         yield FanOut(batch, pa.ListArray.from_arrays(pa.array(starts, pa.int32()), names))
 
 
@@ -256,13 +229,19 @@ def _takers(chosen: Sequence[Array], results: int) -> tuple[Array, Array, Array]
 class ResultsByQuery(Mapping[str, pa.Table]):
     """Query name to its results, in order; a table is built when it is first read."""
 
-    def __init__(self, answers: Mapping[str, QueryResults]) -> None:
-        self.query_results: dict[str, QueryResults] = dict(answers)
+    def __init__(self, results: Mapping[str, Sequence[QueryResults]]) -> None:
+        self.query_results = dict(results)
+        """By name: the results of its query, after those of earlier queries of the name that are not over."""
         self._tables: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in self._tables:
-            self._tables[name] = self.query_results[name].table()
+            *earlier, last = self.query_results[name]
+            schema, batches = last.bound.schema(last.schemas), last.batches()
+            tables = [pa.Table.from_batches(batches, None if batches else schema)]
+            before = [batch for each in earlier for batch in each.batches()]
+            tables = [pa.Table.from_batches([batch]) for batch in before] + tables
+            self._tables[name] = pa.concat_tables(tables, promote_options="permissive")
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -274,8 +253,9 @@ class ResultsByQuery(Mapping[str, pa.Table]):
     def release_times(self, name: str) -> Array:
         """When each result of a query was released, in seconds of the operator's clock. After `process` that
         is the end of the call; see `SharedOperator.releases`."""
-        return self.query_results[name].release_times
+        times = [part for each in self.query_results[name] for part in each.release_times()]
+        return np.concatenate([np.empty(0), *times])
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name}: {answer.rows} rows" for name, answer in self.query_results.items())
-        return f"Results({sizes})"
+        sizes = (f"{name}: {self.release_times(name).size} rows" for name in self)
+        return f"Results({', '.join(sizes)})"

@@ -21,12 +21,11 @@ from windrow.engine.shared.backlog import BacklogScheduler
 from windrow.engine.shared.bound_subscription import BoundSubscription, bind
 from windrow.engine.shared.control_messages import RemoveQuery, read_change
 from windrow.engine.shared.grouping import base_query
-from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.query_names import QueryNames, Sibling, check_streams, choose
 from windrow.engine.shared.query_router import QueryRouter
 from windrow.engine.shared.release import Delivery
 from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQuery, ResultSelection, ordered
 from windrow.engine.shared.schedule import find_schedule
-from windrow.engine.shared.sibling_joins import Sibling, check_streams, choose
 from windrow.engine.shared.subscribers import Key, Subscriber, Subscribers
 from windrow.errors import Option, QueryError, placed
 from windrow.model.sharing import QueryMetrics, Subscription
@@ -295,22 +294,24 @@ class SharedJoin:
         parts = self._selections(due)
         ended = self.clock()
         schemas = self.router.result_schemas if self.router else {}
-        named: dict[str, QueryResults] = {}
+        named: dict[str, list[QueryResults]] = {}
         for key, member in sorted((self.subscribers.all | self.departing).items(), key=lambda m: m[0][1]):
             for part in parts[key]:
                 if part.released is None:
                     member.response_times.add(ended - part.batch.arrived, len(part.chosen))
                 else:
                     member.response_times.add_each(part.released - part.batch.arrived)
-            bound, before = member.bound or BoundSubscription((), {}), named.get(member.name)
-            named[member.name] = QueryResults(bound, schemas, tuple(parts[key]), before, ended)
+            bound = member.bound or BoundSubscription((), {})
+            results = QueryResults(bound, schemas, tuple(parts[key]), ended)
+            named.setdefault(member.name, []).append(results)
         self.undelivered, self.departing, self.departed = {}, {}, self.departing
         return ResultsByQuery(named)
 
     def _selections(self, due: Sequence[Delivery]) -> dict[Key, list[ResultSelection]]:
         """Each query's part of the results that are due, after those routed before subscribers changed."""
-        if self.scheduler is not None:
-            self.runner.counters.results += self.scheduler.newly_found()
+        if self.router is not None:
+            self.runner.counters.results += self.router.routed
+            self.router.routed = 0
         members = (*self.subscribers, *self.departing.values())
         parts = {m.key: list(self.undelivered.get(m.key, ())) for m in members}
         for release in due:
@@ -355,11 +356,8 @@ class SharedJoin:
             self.scheduler.retain_rows(self.runner.join.windows)
             return released
         pieces, self.router.batches = self.router.batches, []
-        self.runner.counters.results += sum(map(len, pieces))
-        return [
-            Delivery(piece, 0, len(self.subscribers.tiers))
-            for piece in ordered(pieces, len(self.subscribers.all))
-        ]
+        batches = ordered(pieces, len(self.subscribers.all))
+        return [Delivery(batch, 0, len(self.subscribers.tiers)) for batch in batches]
 
     def _drop_ended(self) -> None:
         """Remove queries whose end every stream has passed: no more results can arrive."""

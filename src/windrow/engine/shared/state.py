@@ -6,7 +6,7 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +17,14 @@ from windrow.engine.join import Join
 from windrow.engine.shared.backlog import BacklogScheduler
 from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.grouping import signature
-from windrow.engine.shared.release import DeferredSubBatch, PendingRows
+from windrow.engine.shared.release import PendingRows
 from windrow.engine.shared.results import ResultBatch, ResultSelection
 from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.subscribers import Subscriber
-from windrow.engine.state import State, capture, restore_any
+from windrow.engine.state import State, capture, pack_arrays, restore_any, unpack_arrays
 from windrow.errors import StateError
 from windrow.model.stateful import decode, encode
+from windrow.window.blocks import Part, batch_of
 
 _NEWEST, _PLACE, _RANK = "\x00newest", "\x00place", "\x00rank"
 
@@ -40,9 +41,9 @@ def capture_group(group: SharedJoin) -> State:
     }
     parts = list(base.parts)
     if scheduler is not None and join is not None:
-        shared["backlog"], held = _save(scheduler, join, group.clock())
-        shared["undelivered"], early = _save_early(group, join)
-        parts += [*held, *early]
+        deferred, held = _save(group, scheduler, join)
+        shared |= deferred
+        parts += held
     return State(base.metadata | {"group": shared}, tuple(parts))
 
 
@@ -74,9 +75,7 @@ def restore_group(group: SharedJoin, state: State, reached: Sequence[int | None]
         if deferred is not None and (deferred["calls"] or shared["undelivered"]):
             group.serve_all()
         if deferred is not None and group.scheduler is not None:
-            rest = list(state.parts[shared["parts"] :])
-            used = _load(group, join, deferred, rest)
-            _load_early(group, join, shared["undelivered"], rest[used:])
+            _load(group, join, shared, state.parts[shared["parts"] :])
     return group
 
 
@@ -89,101 +88,62 @@ def _plain(group: SharedJoin) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in free}
 
 
-def _save(scheduler: BacklogScheduler, join: Join, now: float) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-    base = [w.number(w.first) for w in join.windows]
-    calls, parts = [], []
-    for call in scheduler.calls:
-        sub_batches = [
-            {
-                "start": [n - b for n, b in zip(q.start, base, strict=True)],
-                "end": [n - b for n, b in zip(q.end, base, strict=True)],
-                "oldest": q.oldest,
-                "first": q.first,
-                "done": q.done,
-            }
-            for q in call.sub_batches
-        ]
-        held = [_to_batch(piece, _places(join)) for piece in call.results]
-        parts += held
-        came = [(s, part) for s, given in call.arrivals.items() for part in given]
-        parts += [_came_to_batch(*part) for _, part in came]
-        calls.append(
-            {
-                "age": now - call.arrived,
-                "early": call.early,
-                "delivered": call.delivered,
-                "sub_batches": sub_batches,
-                "results": len(held),
-            }
-            | {"arrivals": [s for s, _ in came]}
-        )
-    return {"speed": scheduler.speed, "calls": calls}, parts
+def _save(group: SharedJoin, scheduler: BacklogScheduler, join: Join) -> tuple[dict[str, Any], list[Part]]:
+    """The backlog, and what queries get with the next call because it was routed before they changed."""
+    arrays: list[np.ndarray] = []
+    now, back = group.clock(), [-number for number in _first_numbers(join)]
+    batches = [batch for call in scheduler.calls for batch in call.results]
+    undelivered = []
+    for key, selections in group.undelivered.items():
+        for part in selections:
+            if len(part.chosen):
+                undelivered.append([*key, now - part.batch.arrived])
+                batches.append(part.batch.where(part.chosen))
+    backlog = {
+        "speed": scheduler.speed,
+        "calls": [encode(call.moved(back, now), arrays) for call in scheduler.calls],
+        "results": [len(call.results) for call in scheduler.calls],
+    }
+    held = [_to_batch(batch, _places(join)) for batch in batches]
+    return {"backlog": backlog, "undelivered": undelivered}, [*held, pack_arrays(arrays)]
 
 
-def _load(group: SharedJoin, join: Join, saved: dict[str, Any], parts: list[pa.RecordBatch]) -> int:
-    """Restore the backlog; return the number of parts read."""
+def _load(group: SharedJoin, join: Join, saved: Mapping[str, Any], parts: Sequence[Part]) -> None:
     scheduler, now = group.scheduler, group.clock()
     assert scheduler is not None and group.router is not None
-    base = [w.number(w.first) for w in join.windows]
-    scheduler.speed = saved["speed"]
-    at = 0
-    for each in saved["calls"]:
-        call = PendingRows(now - each["age"], each["early"], delivered=each["delivered"])
-        for q in each["sub_batches"]:
-            start, end = ([n + b for n, b in zip(q[side], base, strict=True)] for side in ("start", "end"))
-            call.sub_batches.append(DeferredSubBatch(start, end, q["oldest"], q["first"], q["done"]))
-        call.results = [_from_batch(b, call.arrived, group, join) for b in parts[at : at + each["results"]]]
-        at += each["results"]
-        for stream in each["arrivals"]:
-            call.arrivals.setdefault(stream, []).append(_came_from_batch(parts[at]))
-            at += 1
+    batches, arrays = iter(parts[:-1]), unpack_arrays(batch_of(parts[-1]))
+    backlog, first = saved["backlog"], _first_numbers(join)
+    scheduler.speed = backlog["speed"]
+    for stored, results in zip(backlog["calls"], backlog["results"], strict=True):
+        call: PendingRows = decode(stored, arrays).moved(first, now)
+        call.results = [_from_batch(next(batches), call.arrived, group, join) for _ in range(results)]
         scheduler.resume(call, len(group.router.tiers))
     scheduler.retain_rows(join.windows)
-    return at
+    for name, number, age in saved["undelivered"]:
+        batch = _from_batch(next(batches), now - age, group, join)
+        group.undelivered.setdefault((name, number), []).append(ResultSelection(batch, np.arange(len(batch))))
 
 
-def _save_early(group: SharedJoin, join: Join) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
-    """Results that queries get with the next call, routed before the subscribers changed."""
-    told, parts = [], []
-    for key, given in group.undelivered.items():
-        for part in given:
-            if len(part.chosen):
-                told.append([*key, group.clock() - part.batch.arrived])
-                parts.append(_to_batch(part.batch.where(part.chosen), _places(join)))
-    return told, parts
-
-
-def _load_early(group: SharedJoin, join: Join, told: list[list[Any]], parts: list[pa.RecordBatch]) -> None:
-    for (name, number, age), batch in zip(told, parts, strict=True):
-        piece = _from_batch(batch, group.clock() - age, group, join)
-        group.undelivered.setdefault((name, number), []).append(ResultSelection(piece, np.arange(len(piece))))
-
-
-def _came_to_batch(seq: np.ndarray, keys: np.ndarray | None) -> pa.RecordBatch:
-    return pa.record_batch({"seq": pa.array(seq)} | ({} if keys is None else {"key": pa.array(keys)}))
-
-
-def _came_from_batch(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
-    keyed = "key" in batch.schema.names
-    return batch.column("seq").to_numpy(), batch.column("key").to_numpy() if keyed else None
+def _first_numbers(join: Join) -> list[int]:
+    return [window.number(window.first) for window in join.windows]
 
 
 def _places(join: Join) -> list[int]:
     """Origins of stored places: by `seq` in joins with row windows, else by row numbers of the window."""
-    return [0 if join.bound.query.counts_rows else w.number(w.first) for w in join.windows]
+    return [0] * len(join.windows) if join.bound.query.counts_rows else _first_numbers(join)
 
 
-def _to_batch(piece: ResultBatch, base: list[int]) -> pa.RecordBatch:
-    columns = {f"{alias}.{name}": column for (alias, name), column in piece.columns.items()}
-    columns[_NEWEST] = pa.array(piece.newest)
+def _to_batch(results: ResultBatch, base: list[int]) -> pa.RecordBatch:
+    columns = {f"{alias}.{name}": column for (alias, name), column in results.columns.items()}
+    columns[_NEWEST] = pa.array(results.newest)
     for stream, first in enumerate(base):
-        columns[f"{_PLACE}{stream}"] = pa.array(piece.positions[stream] - first)
-        columns[f"{_RANK}{stream}"] = pa.array(piece.ranks[stream])
+        columns[f"{_PLACE}{stream}"] = pa.array(results.positions[stream] - first)
+        columns[f"{_RANK}{stream}"] = pa.array(results.ranks[stream])
     return pa.record_batch(columns)
 
 
-def _from_batch(batch: pa.RecordBatch, arrived: float, group: SharedJoin, join: Join) -> ResultBatch:
-    base = _places(join)
+def _from_batch(part: Part, arrived: float, group: SharedJoin, join: Join) -> ResultBatch:
+    batch, base = batch_of(part), _places(join)
     streams = range(len(base))
     places = np.array([batch.column(f"{_PLACE}{s}").to_numpy() + base[s] for s in streams])
     ranks = np.array([batch.column(f"{_RANK}{s}").to_numpy() for s in streams])

@@ -11,23 +11,23 @@ from windrow.kernels.harvest.tables import FITS, direction
 
 
 @njit(cache=True)
-def list_settings(rates: Any, counts: Any, work: Any, fan: Any, costs: Any, outputs: Any) -> None:
+def list_settings(tables: Any, costs: Any, outputs: Any) -> None:
     """Cost and output of every setting of each direction: setting 0 is off, the others have 1..n at each hop.
 
     The settings s > 0 count like digits: hop j has digit j of s - 1, plus 1, and the last hop varies fastest.
     """
-    m, hops = counts.shape
+    m, hops = tables.counts.shape
     chosen = np.ones((m, hops), np.int64)
     for i in range(m):
         settings = 1
         for j in range(hops):
-            settings *= counts[i, j]
+            settings *= tables.counts[i, j]
         costs[i, 0] = outputs[i, 0] = 0.0
         for s in range(1, settings + 1):
-            costs[i, s], outputs[i, s] = direction(i, rates, work, fan, chosen)
+            costs[i, s], outputs[i, s] = direction(i, tables, chosen)
             for j in range(hops - 1, -1, -1):
                 chosen[i, j] += 1
-                if chosen[i, j] <= counts[i, j]:
+                if chosen[i, j] <= tables.counts[i, j]:
                     break
                 chosen[i, j] = 1
 

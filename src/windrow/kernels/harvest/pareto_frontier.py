@@ -15,7 +15,7 @@ loses no output; it raises the cost by at most the width of a band.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -24,21 +24,21 @@ ROOM = 512
 """Most points of a frontier. Up to this many candidates are compared with each other; more are banded."""
 
 
+class Frontier(NamedTuple):
+    """Points by hop and number: row j is the frontier of hops j and after."""
+
+    cost: np.ndarray
+    output: np.ndarray
+    choice: np.ndarray
+    """Basic windows at hop j."""
+    parent: np.ndarray
+    """The point of row j + 1 that the rest is."""
+
+
 @njit(cache=True)
-def build_frontier(
-    rate: float,
-    counts: Any,
-    work: Any,
-    fan: Any,
-    budget: float,
-    cost: Any,
-    output: Any,
-    choice: Any,
-    parent: Any,
-) -> int:
-    """Fills row j of each array with the frontier of hops j and after, within the budget. Row 0 is the
-    frontier of the direction, per second. Returns the number of points of row 0. Tables are those of one
-    direction."""
+def build_frontier(rate: float, counts: Any, work: Any, fan: Any, budget: float, frontier: Any) -> int:
+    """Fills the frontier of a direction within the budget; row 0 is per second. Returns the number of its
+    points. Tables are those of the direction."""
     hops = len(counts)
     reach = np.empty(hops)
     entering = rate
@@ -50,30 +50,19 @@ def build_frontier(
         return 0
     size = 1
     for j in range(hops - 1, -1, -1):
-        size = _extend(j, hops, counts[j], work[j], fan[j], size, reach[j], cost, output, choice, parent)
+        size = _extend(j, hops, counts[j], work[j], fan[j], size, reach[j], frontier)
         if size == 0:
             return 0
     for p in range(size):
-        cost[0, p] *= rate
-        output[0, p] *= rate
+        frontier.cost[0, p] *= rate
+        frontier.output[0, p] *= rate
     return size
 
 
 @njit(cache=True)
-def _extend(
-    j: int,
-    hops: int,
-    n: int,
-    work: Any,
-    fan: Any,
-    size: int,
-    most: float,
-    cost: Any,
-    output: Any,
-    choice: Any,
-    parent: Any,
-) -> int:
+def _extend(j: int, hops: int, n: int, work: Any, fan: Any, size: int, most: float, frontier: Any) -> int:
     """Extends the frontier of the hops after j by hop j; returns its number of points."""
+    cost, output, choice, parent = frontier
     last = j == hops - 1
     if n * size <= ROOM and (last or hops <= 2):
         found_cost, found_output = np.empty(n * size), np.empty(n * size)
@@ -102,26 +91,16 @@ def _extend(
             choice[j, kept], parent[j, kept] = found_choice[at], found_parent[at]
             kept += 1
         return kept
-    return _banded(j, n, work, fan, size, most, cost, output, choice, parent)
+    return _banded(j, n, work, fan, size, most, frontier)
 
 
 @njit(cache=True)
-def _banded(
-    j: int,
-    n: int,
-    work: Any,
-    fan: Any,
-    size: int,
-    most: float,
-    cost: Any,
-    output: Any,
-    choice: Any,
-    parent: Any,
-) -> int:
+def _banded(j: int, n: int, work: Any, fan: Any, size: int, most: float, frontier: Any) -> int:
     """As `_extend`, for many candidates: keeps the one with most output in each band of cost.
 
     Invariant: for each c the rests come in ascending cost, so the band only moves up.
     """
+    cost, output, choice, parent = frontier
     bands = cost.shape[1] if j == 0 else cost.shape[1] // 2
     low = work[1] + fan[1] * cost[j + 1, 0]
     high = min(most, work[n] + fan[n] * cost[j + 1, size - 1])
@@ -161,8 +140,8 @@ def _banded(
 
 
 @njit(cache=True)
-def backtrack(point: int, choice: Any, parent: Any, chosen: Any) -> None:
+def backtrack(point: int, frontier: Any, chosen: Any) -> None:
     """The number of basic windows at each hop of a point of row 0."""
     for j in range(len(chosen)):
-        chosen[j] = choice[j, point]
-        point = parent[j, point]
+        chosen[j] = frontier.choice[j, point]
+        point = frontier.parent[j, point]

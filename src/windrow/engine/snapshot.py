@@ -1,0 +1,55 @@
+"""A snapshot: a state as bytes.
+
+A magic word, a checksum, the length of a JSON head, the head, and an Arrow stream per part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pyarrow as pa
+
+from windrow.engine.state import State
+from windrow.errors import StateError
+from windrow.window.blocks import batch_of
+
+MAGIC = b"WINDROW6"
+_DIGEST = 16
+
+
+def pack(state: State) -> bytes:
+    parts = [_to_bytes(batch_of(part)) for part in state.parts]
+    text = json.dumps({"state": state.metadata, "parts": [len(p) for p in parts]}).encode()
+    body = b"".join((len(text).to_bytes(8, "little"), text, *parts))
+    return MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+
+
+def unpack(blob: bytes) -> State:
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise StateError(f"expected the bytes of a snapshot, got {type(blob).__name__}")
+    blob = bytes(blob)
+    start = len(MAGIC) + _DIGEST
+    if blob[: len(MAGIC)] != MAGIC:
+        raise StateError("this is not a Windrow snapshot, or of another version; take a fresh one")
+    body = blob[start:]
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != blob[len(MAGIC) : start]:
+        raise StateError("snapshot is damaged or cut off (checksum differs); use an earlier one")
+    size = int.from_bytes(body[:8], "little")
+    head = json.loads(body[8 : 8 + size])
+    parts, at = [], 8 + size
+    for length in head["parts"]:
+        parts.append(_from_bytes(body[at : at + length]))
+        at += length
+    return State(head["state"], tuple(parts))
+
+
+def _to_bytes(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(part: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(part).read_next_batch()
