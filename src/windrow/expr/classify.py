@@ -24,9 +24,8 @@ from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.function_calls import own_function
 from windrow.expr.parse import Reference, detached, references
 from windrow.expr.types import common_type
-from windrow.model.evaluation_rules import NanRule
 from windrow.model.predicate import Atom, Band, ColumnKind, Comparison, Equality, JoinColumn
-from windrow.model.query import Function
+from windrow.model.query import Function, NanRule
 
 Order = Literal["<", "<=", ">", ">=", "<>"]
 _ORDER: dict[type[exp.Expr], Order] = {

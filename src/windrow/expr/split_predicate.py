@@ -22,9 +22,8 @@ from windrow.expr.nan_rule import nan_as_null
 from windrow.expr.parse import conjuncts, detached, parse, references
 from windrow.expr.resolve import resolve
 from windrow.expr.set_similarity import set_similarity
-from windrow.model.evaluation_rules import NanRule
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
-from windrow.model.query import Function
+from windrow.model.query import Function, NanRule
 
 
 def split_predicate(

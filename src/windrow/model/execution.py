@@ -7,23 +7,22 @@ into a query and its execution.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query, Stream
 from windrow.model.settings import (
     Parsed,
     SettingField,
     check_known,
-    documented,
     keep_read_values,
+    number,
     optional,
     setting,
+    settings_class,
     settings_of,
     text,
-    whole,
 )
 
 
@@ -52,63 +51,48 @@ class SkewedKeys:
         return f"values {list(self.values)} over {self.ways} partitions"
 
 
-@checks_keywords("wr.join")
-@documented
-@dataclass(frozen=True)
+@settings_class("wr.join")
 class Execution:
     """How a join runs on Spark."""
 
-    partitions: int | None = field(
+    partitions: int | None = setting(
+        optional(number("a whole number of at least 1", lambda n: n >= 1, whole=True)),
+        "How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A restart may "
+        "change it: the windows are redistributed.",
         default=None,
-        metadata=setting(
-            optional(whole(1, "a number from 1")),
-            "How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A restart may "
-            "change it: the windows are redistributed.",
-        ),
     )
-    state: str | None = field(
+    state: str | None = setting(
+        optional(text("a directory or URL")),
+        "Directory or URL for the windows of streams; every executor must reach it.",
         default=None,
-        metadata=setting(
-            optional(text("a directory or URL")),
-            "Directory or URL for the windows of streams; every executor must reach it.",
-        ),
     )
-    name: str | None = field(
+    name: str | None = setting(
+        optional(text("a name")),
+        "Names the join's state and its metrics, and must be unique within a streaming query; by default "
+        "the aliases.",
         default=None,
-        metadata=setting(
-            optional(text("a name")),
-            "Names the join's state and its metrics, and must be unique within a streaming query; by default "
-            "the aliases.",
-        ),
     )
-    partitioning: str | None = field(
+    partitioning: str | None = setting(
+        optional(text("'key', 'range', 'grid' or 'one'")),
+        '"key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.',
         default=None,
-        metadata=setting(
-            optional(text("'key', 'range', 'grid' or 'one'")),
-            '"key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.',
-        ),
     )
-    spread: Mapping[str, Any] | SkewedKeys | None = field(
+    spread: Mapping[str, Any] | SkewedKeys | None = setting(
+        SkewedKeys.parse,
+        '{"key": [values], "ways": n}: these values of the key are spread over n partitions each.',
         default=None,
-        metadata=setting(
-            SkewedKeys.parse,
-            '{"key": [values], "ways": n}: these values of the key are spread over n partitions each.',
-        ),
+    )
+    late_rows: str | None = setting(
+        optional(text("a directory or URL")),
+        "Directory or URL that keeps rows of streams that came too late or too far ahead, as parquet, "
+        "each once; `windrow state late` summarises them. None only counts them.",
+        default=None,
     )
 
-    late_rows: str | None = field(
-        default=None,
-        metadata=setting(
-            optional(text("a directory or URL")),
-            "Directory or URL that keeps rows of streams that came too late or too far ahead, as parquet, "
-            "each once; `windrow state late` summarises them. None only counts them.",
-        ),
-    )
+    skewed_keys = Parsed[SkewedKeys | None]("spread")
 
     def __post_init__(self) -> None:
         keep_read_values(self)
-
-    skewed_keys = Parsed[SkewedKeys | None]("spread")
 
 
 STREAM_SETTINGS = settings_of(Stream)

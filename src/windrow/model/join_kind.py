@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.model.settings import setting
 
 INNER = "inner"
 Role = Literal["required", "optional", "exists", "absent"]
@@ -132,20 +131,6 @@ def _known_values(given: Mapping[str, str], kind: str, known: Sequence[str]) -> 
         if value not in known:
             raise QueryError(unknown(kind, value, known), Option(stream=alias))
     return dict(given)
-
-
-HOW = setting(
-    read_how,
-    '"inner"; "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream that is '
-    'not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.',
-    fixed="it decides which rows are kept, and which of them wait for a match",
-)
-MATCH = setting(
-    read_match,
-    'As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before the '
-    'newest of the others; "first" the first after it, "nearest" the nearest in time.',
-    fixed="it decides which rows wait for a match",
-)
 
 
 def _check_aliases(given: Mapping[str, str], aliases: Sequence[str]) -> None:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Literal
 
 from windrow.errors import QueryError
-from windrow.model.settings import setting
 from windrow.model.units import SECOND, format_duration, parse_duration, parse_rows
 
 _BYTES = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([KMGT]?i?B?)\s*", re.IGNORECASE)
@@ -68,7 +67,7 @@ class MemoryLimit:
 _ENDLESS = 1 << 60
 
 
-def _disk_limit(value: str | int | MemoryLimit | None) -> MemoryLimit | None:
+def read_disk_limit(value: str | int | MemoryLimit | None) -> MemoryLimit | None:
     """Accepts "20 GiB", a number of bytes, or "unlimited"; None keeps windows in memory."""
     limit = MemoryLimit("bytes", _ENDLESS) if value == UNLIMITED else MemoryLimit.parse(value)
     if limit is not None and limit.kind == "rows":
@@ -83,13 +82,6 @@ def memory_text(memory: MemoryLimit | None, disk: MemoryLimit | None) -> str | N
     '2 GiB and 20 GiB on disk'
     """
     return None if memory is None else f"{memory} and {disk} on disk" if disk else str(memory)
-
-
-DISK = setting(
-    _disk_limit,
-    'What the windows may hold on local disk beyond `memory`: "20 GiB", or "unlimited". They spill to it '
-    "before rows are shed; unlimited, none are, and the answer is exact. None keeps windows in memory.",
-)
 
 
 _RATE = re.compile(

@@ -21,8 +21,7 @@ from windrow.expr.evaluate import can_fail, result_type
 from windrow.expr.nan_rule import nan_as_null
 from windrow.expr.parse import Reference, parse, references
 from windrow.expr.resolve import resolve
-from windrow.model.evaluation_rules import NanRule
-from windrow.model.query import Function
+from windrow.model.query import Function, NanRule
 from windrow.model.sharing import Subscription
 
 
