@@ -39,6 +39,7 @@ _COMPARE: dict[str, Callable[..., Value]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+WRITE_INTERVAL = "write a span of time like interval '5' second"
 
 
 @dataclass(frozen=True)
@@ -98,19 +99,22 @@ def _combined(left: Operand, right: Operand, where: str) -> Operand:
     kind = common_type(left.type, right.type)
     if kind is not None:
         return Operand(left.node, pa.scalar(None, kind))
-    verb = f"{where}: cannot combine" if where else "cannot compare"
-    if mixed_zones(left.type, right.type):
-        bare = right if right.type.tz is None else left
-        raise QueryError(
-            f"{verb} {left} with {right}: one has a time zone and the other has none; "
-            f"cast one of them, for example cast({render(bare.node)} as timestamptz), which reads it as UTC"
-        )
-    if any(pt.is_duration(t) for t in (left.type, right.type)):
-        raise QueryError(f"{verb} {left} with {right}; write a span of time like interval '5' second")
     text, other = (right, left) if is_text(right.type) and not is_text(left.type) else (left, right)
-    raise QueryError(
-        f"{verb} {left} with {right}; cast one of them, "
-        f"for example cast({render(text.node)} as {sql_name(other.type)})"
+    remedy = f"cast one of them, for example cast({render(text.node)} as {sql_name(other.type)})"
+    if any(pt.is_duration(t) for t in (left.type, right.type)):
+        remedy = WRITE_INTERVAL
+    verb = f"{where}: cannot combine" if where else "cannot compare"
+    raise mismatch(f"{verb} {left} with {right}", left, right, remedy)
+
+
+def mismatch(what: str, left: Operand, right: Operand, remedy: str) -> QueryError:
+    """The error of an operation on two types that do not fit; time zones have a remedy of their own."""
+    if not mixed_zones(left.type, right.type):
+        return QueryError(f"{what}; {remedy}")
+    bare = left if left.type.tz is None else right
+    return QueryError(
+        f"{what}: one has a time zone and the other has none; cast one of them, for example "
+        f"cast({render(bare.node)} as timestamptz), which reads it as UTC"
     )
 
 

@@ -21,18 +21,18 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from windrow.errors import DataError, Option, QueryError
+from windrow.expr.arguments import Argument
 from windrow.expr.arithmetic import arithmetic, negated
 from windrow.expr.casts import cast
-from windrow.expr.comparison import Operand, compare, unified
-from windrow.expr.constants import decimal_scalar, exact_number, literal
+from windrow.expr.comparison import WRITE_INTERVAL, Operand, compare, mismatch, unified
+from windrow.expr.constants import decimal_scalar, exact_number, interval_microseconds, literal
 from windrow.expr.dialect import render
 from windrow.expr.failures import Failure, Mask, failed_rows, failure, is_false, is_true, restricted
 from windrow.expr.function_calls import call_builtin, call_own, own_function
-from windrow.expr.intervals import interval_microseconds
 from windrow.expr.list_functions import list_element
 from windrow.expr.parse import Reference
-from windrow.expr.string_functions import concat, matches
-from windrow.expr.types import is_list, mixed_zones, sql_type
+from windrow.expr.string_functions import LIKE, concat
+from windrow.expr.types import is_list, sql_type
 from windrow.expr.values import Value, broadcast, is_constant, plain, rowwise
 from windrow.model.query import Function
 
@@ -223,10 +223,7 @@ class _Evaluation:
         return compare(op, value, self.operand(node))
 
     def like(self, node: exp.Binary) -> Value:
-        def search(values: Value, pattern: str) -> Value:
-            return pc.match_like(values, pattern, ignore_case=isinstance(node, exp.ILike))
-
-        found = matches("like", search, self.operand(node.left), self.operand(node.right))
+        found = LIKE[type(node)](*(Argument(o, self.value(o), "like") for o in (node.left, node.right)))
         return pc.invert(found) if node.args.get("negate") else found
 
     def regex(self, node: exp.RegexpLike) -> Value:
@@ -243,7 +240,9 @@ class _Evaluation:
             left, right = (_exact(o) for o in (left, right))
         answer = arithmetic(op, left.value, right.value)
         if answer is None:
-            raise QueryError(f"cannot compute {left} {op} {right}{_remedy(left, right)}")
+            timed = any(pt.is_temporal(o.type) for o in (left, right))
+            remedy = WRITE_INTERVAL if timed else "cast to a number first"
+            raise mismatch(f"cannot compute {left} {op} {right}", left, right, remedy)
         return answer
 
     def minus(self, node: exp.Neg) -> Value:
@@ -349,18 +348,6 @@ def _exact(operand: Operand) -> Operand:
     """A literal beside a decimal as an exact decimal: 1.1 and not the nearest double."""
     number = exact_number(operand.node)
     return operand if number is None else Operand(operand.node, decimal_scalar(number))
-
-
-def _remedy(left: Operand, right: Operand) -> str:
-    if mixed_zones(left.type, right.type):
-        bare = left if left.type.tz is None else right
-        return (
-            ": one has a time zone and the other has none; cast one of them, "
-            f"for example cast({render(bare.node)} as timestamptz), which reads it as UTC"
-        )
-    if any(pt.is_temporal(o.type) for o in (left, right)):
-        return "; write a span of time like interval '5' second"
-    return "; cast to a number first"
 
 
 _Rule = Callable[[_Evaluation, Any], Value]

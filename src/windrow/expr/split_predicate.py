@@ -19,9 +19,7 @@ from windrow.expr.classify import Classifier
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.nan_rule import nan_as_null
-from windrow.expr.parse import conjuncts, detached, parse, references
-from windrow.expr.resolve import resolve
-from windrow.expr.set_similarity import set_similarity
+from windrow.expr.parse import conjuncts, detached, parse, references, resolve
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
 from windrow.model.query import Function, NanRule
 
@@ -64,7 +62,7 @@ def _split(
         if atom is not None:
             atoms.setdefault(atom, evaluated)
         elif len(streams) > 1:
-            similarity = set_similarity(conjunct, classifier)
+            similarity = classifier.similarity(conjunct)
             residuals.append(Residual(streams, evaluated, render(conjunct), similarity))
         # A constant condition that is true needs no check. Any other becomes a filter on stream 0.
         elif streams or evaluate(evaluated, {}, 1, functions)[0].as_py() is not True:

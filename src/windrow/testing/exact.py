@@ -15,8 +15,7 @@ from windrow.errors import Option, QueryError
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate
 from windrow.expr.nan_rule import nan_as_null
-from windrow.expr.parse import conjuncts, parse, references
-from windrow.expr.resolve import resolve
+from windrow.expr.parse import conjuncts, parse, references, resolve
 from windrow.model.query import Function, Query, Stream
 from windrow.testing.oracle import Row, Term, admit, expected, expected_counted
 

@@ -19,8 +19,7 @@ from windrow.errors import Option, QueryError, placed
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import can_fail, result_type
 from windrow.expr.nan_rule import nan_as_null
-from windrow.expr.parse import Reference, parse, references
-from windrow.expr.resolve import resolve
+from windrow.expr.parse import Reference, parse, references, resolve
 from windrow.model.query import Function, NanRule
 from windrow.model.sharing import Subscription
 
