@@ -17,10 +17,9 @@ from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
 from windrow.expr.values import as_mask
 from windrow.model.join_kind import CERTAIN
-from windrow.model.predicate import JoinColumn
+from windrow.model.predicate import Class, JoinColumn
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
-from windrow.planning.equivalence import Class
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray

@@ -83,7 +83,7 @@ class StatedJoin:
             for members in bound.classes
         )
         stats = replace(stats, classes=classes)
-        plan = make_plan(query, bound.predicate, bound.classes, stats)
+        plan = make_plan(query, bound.predicate, stats)
         row_state = sum(np.dtype(kind).itemsize for _, kind in Join(bound, ResultBuilder).row_state)
         return plan, stats, [_row_bytes(bound, s) + row_state for s in range(len(rates))]
 
