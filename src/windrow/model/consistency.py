@@ -58,7 +58,7 @@ def check_kind(query: Query) -> None:
             "such as within='5 minutes'",
             option,
         )
-    if query.memory_limit is not None and query.memory_policy.samples:
+    if query.sampled:
         raise QueryError(
             f"a '{query.memory_policy.name}' sample has weights for inner joins only; choose another policy "
             "such as 'auto'",
@@ -91,7 +91,7 @@ def check_deadline(query: Query) -> None:
             "leave buffer out",
             Option("shed"),
         )
-    if query.memory_limit is not None and memory.samples:
+    if query.sampled:
         raise QueryError(
             f"a '{memory.name}' sample has weights only if all its results are found; leave the deadline "
             "out, or choose another policy such as 'auto'",

@@ -384,6 +384,11 @@ class Query:
         return self.shed[1]
 
     @property
+    def sampled(self) -> bool:
+        """Whether results are a sample, with weights."""
+        return self.memory_limit is not None and self.memory_policy.samples
+
+    @property
     def raises(self) -> bool:
         """Whether an operation that fails ends the query."""
         return self.on_error != "null"

@@ -78,11 +78,13 @@ def read_select(
             "functions": functions,
         }
         query, execution = describe([f.alias for f in streams], given | kinds.settings)
-    sampled = query.memory_limit is not None and query.memory_policy.samples
-    extra = (*(("weight", "cluster") if sampled else ()), *((CERTAIN,) if query.kind.tells_certainty else ()))
+    extra = (
+        *(("weight", "cluster") if query.sampled else ()),
+        *((CERTAIN,) if query.kind.tells_certainty else ()),
+    )
     shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
     shaped = Scope(text, shown, parameters, extra)
-    outputs, grouping = _shape(shaped, select, settings, places, sampled)
+    outputs, grouping = _shape(shaped, select, settings, places, query.sampled)
     # Only for display: the query has them all in `on`.
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
     return Statement(

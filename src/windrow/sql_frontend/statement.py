@@ -96,10 +96,6 @@ class Statement:
     """Without the name, which is the statement's."""
     places: ClauseSpans | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def sampled(self) -> bool:
-        return self.query.memory_limit is not None and self.query.memory_policy.samples
-
     def __str__(self) -> str:
         streams = self.query.streams.items()
         shown = {
