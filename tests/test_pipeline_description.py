@@ -117,7 +117,7 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         (
             'path = "s3:',
             'mode = "apend"\npath = "s3:',
-            r"sink: unknown mode 'apend'. Did you mean 'append'\?",
+            r"sink: mode: unknown mode 'apend'. Did you mean 'append'\?",
         ),
         ('path = "s3:', 'mode = "update"\npath = "s3:', "sink: 'parquet' files only take mode 'append'"),
         ('watermark = "5 seconds"', 'watermark = "x"', "aggregate: watermark: expected a duration"),

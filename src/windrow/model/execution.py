@@ -109,7 +109,7 @@ def read_texts(given: Mapping[str, Any], known: Mapping[str, SettingField] = SET
     found = {}
     for name, value in given.items():
         with placed(Option(name)):
-            by_alias = name in STREAM_SETTINGS and isinstance(value, Mapping)
+            by_alias = known[name] is STREAM_SETTINGS.get(name) and isinstance(value, Mapping)
             found[name] = value if by_alias else known[name].read_text(value)
     return found
 

@@ -50,17 +50,19 @@ class SettingField:
 
 def setting(
     read: Reader,
-    help: str,
+    help: str = "",
     *,
-    default: Any = MISSING,
     texts: bool = True,
     example: str | None = None,
     fixed: str | None = None,
     show: Callable[[Any], str] = str,
+    **options: Any,
 ) -> Any:
-    """Declare a setting: `late: str = setting(duration(), "How far ...", default="0 seconds")`."""
-    described = SettingField(read, help, texts, example, fixed, show)
-    return field(default=default, metadata={"setting": described})
+    """Declare a setting: `late: str = setting(duration(), "How far ...", default="0 seconds")`.
+
+    `options` are those of `dataclasses.field`.
+    """
+    return field(metadata={"setting": SettingField(read, help, texts, example, fixed, show)}, **options)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(setting, field))
