@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import windrow
-from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json, require_lab
+from windrow.cli.common import FAILED, AsJson, CoresOption, command_group, output, print_json, require_lab
 from windrow.cli.explain import explain_command
 from windrow.cli.lab import app as lab
 from windrow.cli.queries import app as queries
@@ -17,12 +17,15 @@ from windrow.cli.run import run_command
 from windrow.cli.sql import sql_command
 from windrow.cli.state import app as state
 
-app = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog=CODES,
+app = command_group(
+    """Windrow joins data streams over sliding windows, and reports how complete the results are.
+
+    [dim]Examples:[/dim]
+      windrow demo
+      windrow explain pipeline.toml --html plan.html
+      windrow run pipeline.toml
+      windrow --install-completion
+    """
 )
 app.command("run")(run_command)
 app.command("sql")(sql_command)
@@ -45,18 +48,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Windrow joins data streams over sliding windows, and reports how complete the results are.
-
-    [dim]Examples:[/dim]
-
-      windrow demo
-
-      windrow explain pipeline.toml --html plan.html
-
-      windrow run pipeline.toml
-
-      windrow --install-completion
-    """
+    """Options of `windrow` itself."""
 
 
 @app.command()
@@ -67,7 +59,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Directory for files, state and results; emptied first.")] = Path(
         "demo-results"
     ),
-    cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    cores: CoresOption = 2,
     as_json: AsJson = False,
 ) -> None:
     """Join generated auctions with their bids on local Spark, live, and check the results.
@@ -75,9 +67,7 @@ def demo(
     Exit code 1 if the results differ from a recomputation from scratch.
 
     [dim]Examples:[/dim]
-
       windrow demo --seconds 120 --rate 20000
-
       windrow demo --json | jq .exact
     """
     from windrow.demo import run_demo
@@ -112,9 +102,7 @@ def bench(
     """Measure speed and memory as ratios to other implementations, in one run.
 
     [dim]Examples:[/dim]
-
       windrow bench equality band
-
       windrow bench harvest --quick --json
     """
     require_lab()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from windrow.cli.common import AsJson, MasterOption
-from windrow.cli.sql import SetOption
+from windrow.cli.common import AsJson, HtmlOption, MasterOption, ParameterOption, SetOption
 from windrow.errors import Option, QueryError
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ def explain_command(
             help="A pipeline (.toml), or SQL statements; - for SQL on standard input.", metavar="FILE"
         ),
     ],
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", "-o", help="Write the plan as one HTML file.", metavar="PAGE"),
-    ] = None,
+    html: HtmlOption = None,
     rates: Annotated[
         list[str] | None,
         typer.Option("--rate", help="Rows per second of a stream, by name or alias.", metavar="STREAM=ROWS"),
@@ -49,10 +46,7 @@ def explain_command(
         int, typer.Option(min=0, help="Maximum of rows to sample per stream; 0 reads no data.")
     ] = SAMPLE,
     changes: SetOption = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--parameter", "-p", help="A value for a name in the SQL text.", metavar="NAME=VALUE"),
-    ] = None,
+    parameters: ParameterOption = None,
     as_json: AsJson = False,
     master: MasterOption = None,
 ) -> None:
@@ -62,22 +56,17 @@ def explain_command(
     Without data (rate, socket and kafka sources, or --sample 0), it uses the stated rates only.
 
     [dim]Examples:[/dim]
-
       windrow explain pipeline.toml
-
       windrow explain pipeline.toml --html plan.html --rate bids=5000
-
       windrow explain pipeline.toml --set join.memory="64 MiB" --json
-
       windrow explain hot.sql -p threshold=30 --sample 0 --rate temperature=200
     """
-    stated = dict(_pair("--rate", each) for each in rates or ())
-    values = dict(_pair("--distinct", each) for each in distinct or ())
+    stated, values = _numbers("--rate", rates), _numbers("--distinct", distinct)
     if html is not None and not html.parent.is_dir():
         raise QueryError(f"directory {html.parent} does not exist; create it first", Option("--html"))
     sample = 0 if values else sample  # stated distinct counts replace what a sample would show
     console = Console(stderr=True)
-    found = _explain(file, stated, values, sample, changes or (), parameters or (), master, console)
+    found = _explain(file, stated, values, sample, changes or (), parameters, master, console)
     if html is not None:
         from windrow.explanation.html_page import page
 
@@ -98,7 +87,7 @@ def _explain(
     distinct: dict[str, float],
     sample: int,
     changes: Sequence[str],
-    parameters: Sequence[str],
+    parameters: Sequence[str] | None,
     master: str | None,
     console: Console,
 ) -> list[Explanation]:
@@ -158,12 +147,13 @@ def _progress(console: Console) -> Iterator[_ProgressDisplay]:
         yield _ProgressDisplay(bars)
 
 
-def _pair(option: str, given: str) -> tuple[str, float]:
-    name, equals, value = given.rpartition("=")
-    try:
-        number = float(value.replace("_", ""))
-    except ValueError:
-        number = -1.0
-    if not equals or not name.strip() or not 0 < number < float("inf"):
-        raise QueryError(f"expected NAME=NUMBER with a number above 0, got {given!r}", Option(option))
-    return name.strip(), number
+def _numbers(option: str, given: Sequence[str] | None) -> dict[str, float]:
+    """Values of an option NAME=NUMBER that may be repeated. A name may be an expression with = in it."""
+    found = {}
+    for each in given or ():
+        name, _, value = each.rpartition("=")
+        with suppress(ValueError):
+            found[name.strip()] = float(value.replace("_", ""))
+        if not name.strip() or not 0 < found.get(name.strip(), 0.0) < inf:
+            raise QueryError(f"expected NAME=NUMBER with a number above 0, got {each!r}", Option(option))
+    return found

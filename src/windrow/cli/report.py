@@ -22,9 +22,7 @@ def report_command(
     Record a run with `windrow run pipeline.toml --metrics runs/today`.
 
     [dim]Examples:[/dim]
-
       windrow report runs/today
-
       windrow report metrics.jsonl --out page.html
     """
     from windrow.ui.report import metrics_file, read_run, write_page

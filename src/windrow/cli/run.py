@@ -9,29 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from windrow.cli.common import MasterOption, print_json
+from windrow.cli.common import MasterOption, SetOption, UiHostOption, UiOption, print_json
 from windrow.errors import Option, QueryError, WindrowError
 from windrow.redaction import redacted
 from windrow.ui.address import LOOPBACK, Address
 
 if TYPE_CHECKING:
     from windrow.pipeline.spec import Pipeline
-
-UiOption = Annotated[
-    int | None,
-    typer.Option(
-        "--ui",
-        help="Serve a dashboard on this port (0: any free port), and Prometheus metrics at /metrics.",
-        metavar="PORT",
-    ),
-]
-UiHostOption = Annotated[
-    str,
-    typer.Option(
-        "--ui-host",
-        help="Address of the dashboard. With 0.0.0.0 everyone who reaches this machine sees it: no password.",
-    ),
-]
 
 
 def run_command(
@@ -53,10 +37,7 @@ def run_command(
         bool, typer.Option("--partitions", help="Show every partition, not only totals.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Replace a setting of the file.", metavar="SECTION.KEY=VALUE"),
-    ] = None,
+    changes: SetOption = None,
     max_batches: Annotated[
         int | None, typer.Option(min=1, help="Stop a stream after this number of batches.")
     ] = None,
@@ -73,17 +54,11 @@ def run_command(
     files, receive every result exactly once.
 
     [dim]Examples:[/dim]
-
       windrow run pipeline.toml --check
-
       windrow run pipeline.toml --check --json
-
       windrow run pipeline.toml --metrics metrics.jsonl
-
       windrow run pipeline.toml --ui 4040
-
       windrow run pipeline.toml --set run.trigger="available now" --set join.partitions=8
-
       windrow run pipeline.toml --master spark://host:7077 --quiet
     """
     from windrow.pipeline.toml_reader import read_pipeline

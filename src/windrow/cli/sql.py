@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from windrow.cli.common import MasterOption, print_json
-from windrow.cli.run import UiHostOption, UiOption, metrics_place
+from windrow.cli.common import (
+    MasterOption,
+    ParameterOption,
+    SetOption,
+    UiHostOption,
+    UiOption,
+    pairs,
+    print_json,
+    table,
+)
+from windrow.cli.run import metrics_place
 from windrow.errors import Option, QueryError, placed
 from windrow.ui.address import LOOPBACK, Address
 
 if TYPE_CHECKING:
     from windrow.sql_frontend.parser import ParsedScript
     from windrow.sql_frontend.statement import Statement
-
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="Replace a setting: SECTION.KEY of a pipeline, or a name in WITH of SQL.",
-        metavar="NAME=VALUE",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,7 @@ def sql_command(
     trigger: Annotated[
         str | None, typer.Option(help="For streams: 'available now', or a time such as '5 seconds'.")
     ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--parameter", "-p", help="A value for a name in the text.", metavar="NAME=VALUE"),
-    ] = None,
+    parameters: ParameterOption = None,
     metrics: Annotated[
         Path | None,
         typer.Option(help="For streams: append each batch's metrics here, as windrow run does."),
@@ -104,25 +101,20 @@ def sql_command(
     Paths in CREATE STREAM are relative to the file.
 
     [dim]Examples:[/dim]
-
       windrow sql hot.sql --check
-
       windrow sql hot.sql --check --json
-
       windrow sql hot.sql --limit 5
-
       windrow sql hot.sql -p threshold=30 --set memory="64 MiB" --json
-
       windrow sql hot.sql --stream --out results --checkpoint state --trigger "available now"
     """
     page = None if ui is None else Address(ui, ui_host)
     places = (_place(out), format, _place(checkpoint), trigger)
     options = OutputOptions(check, stream, *places, limit, json, metrics_place(metrics), page)
-    values = parameter_values(parameters or ())
+    values, settings = parameter_values(parameters), replaced_settings(changes)
     parsed = read_script(file)
     if not check:
         parsed.check_selects()
-    _run(parsed, folder_of(file), options, values, replaced_settings(changes or ()), master)
+    _run(parsed, folder_of(file), options, values, settings, master)
 
 
 def read_script(file: str) -> ParsedScript:
@@ -153,38 +145,29 @@ def _place(path: str | None) -> str | None:
     return path if path is None or "://" in path else str(Path(path).resolve())
 
 
-def replaced_settings(given: Iterable[str]) -> dict[str, Any]:
+def replaced_settings(given: Iterable[str] | None) -> dict[str, Any]:
     """Read `--set NAME=VALUE` for statements."""
     from windrow.model.execution import read_texts
     from windrow.pipeline.toml_reader import absolute, parse_value
     from windrow.sql_frontend.with_options import KNOWN
 
-    found = {}
-    for change in given:
-        name, equals, text = change.partition("=")
-        if not equals or not name.strip():
-            raise QueryError(f"expected NAME=VALUE such as memory='64 MiB', got {change!r}", Option("--set"))
-        value = parse_value(text)
-        found[name.strip()] = absolute(value, Path.cwd()) if name.strip() == "state" else value
+    found = {name: parse_value(text) for name, text in pairs("--set", given).items()}
+    if "state" in found:
+        found["state"] = absolute(found["state"], Path.cwd())
     with placed(Option(section="--set")):
         return read_texts(found, KNOWN)
 
 
-def parameter_values(given: Iterable[str]) -> dict[str, str | int | float]:
+def parameter_values(given: Iterable[str] | None) -> dict[str, str | int | float]:
     """Read `--parameter NAME=VALUE`, with numbers as numbers."""
-    return dict(_parameter(each) for each in given)
+    return {name: _number_or_text(value) for name, value in pairs("--parameter", given).items()}
 
 
-def _parameter(given: str) -> tuple[str, str | int | float]:
-    name, equals, value = given.partition("=")
-    if not equals or not name.strip():
-        raise QueryError(f"expected NAME=VALUE, got {given!r}", Option("--parameter"))
+def _number_or_text(value: str) -> str | int | float:
     for kind in (int, float):
-        try:
-            return name.strip(), kind(value)
-        except ValueError:
-            continue
-    return name.strip(), value
+        with suppress(ValueError):
+            return kind(value)
+    return value
 
 
 def _run(
@@ -290,11 +273,7 @@ def _show(results: Any, options: OutputOptions, console: Console) -> None:
             typer.echo(row[0])
         return
     rows = results.limit(options.limit + 1).collect()
-    table = Table(box=None, header_style="bold")
-    for name in results.columns:
-        table.add_column(Text(name), overflow="fold")
-    for row in rows[: options.limit]:
-        table.add_row(*(Text("" if value is None else str(value)) for value in row))
-    console.print(table)
+    shown = [["" if value is None else value for value in row] for row in rows[: options.limit]]
+    console.print(table(results.columns, shown, box=None))
     if len(rows) > options.limit:
         console.print(f"first {options.limit} rows; --limit shows more, --out writes all", style="dim")
