@@ -76,7 +76,7 @@ def explain_command(
     if as_json:
         from windrow.explanation.explanation import to_json
 
-        typer.echo(to_json(found))
+        typer.echo(to_json([each.to_dict() for each in found]))
     elif html is None:
         typer.echo("\n\n".join(f"{each.name}: {each.query.on}\n{each}" for each in found))
 

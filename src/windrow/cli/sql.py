@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ from windrow.errors import Option, QueryError, placed
 from windrow.ui.address import LOOPBACK, Address
 
 if TYPE_CHECKING:
+    from windrow.pipeline.builder import Output
     from windrow.sql_frontend.parser import ParsedScript
     from windrow.sql_frontend.statement import Statement
 
@@ -179,7 +181,10 @@ def _run(
     master: str | None,
 ) -> None:
     from windrow.model.execution import Execution
+    from windrow.pipeline.builder import Output
+    from windrow.pipeline.spec import Sink
     from windrow.spark.session import open_session
+    from windrow.spark.sources_sinks import check_sink
     from windrow.spark.spark_errors import as_run_error
     from windrow.spark.sql import bind, relative_to
     from windrow.spark.statement_runner import StatementRunner
@@ -208,10 +213,14 @@ def _run(
         if any(statement.explain for statement in script.statements):
             for row in results.collect():
                 console.print(Text(row.plan), soft_wrap=True)
-        elif options.stream:
-            _stream(results, options, console)
         elif options.out is not None:
-            _write(results, options, console)
+            output = Output(results, Sink(options.format, options.out), Option("--out"))
+            check_sink(results, output.place, options.format)
+            if options.stream:
+                _stream(output, options, console)
+            else:
+                written = f"{output.write():,} rows written to {options.out}"
+                console.print(written, highlight=False, markup=False)
         else:
             _show(results, options, console)
 
@@ -236,35 +245,17 @@ def statement_facts(statement: Statement) -> dict[str, Any]:
     }
 
 
-def _stream(results: Any, options: OutputOptions, console: Console) -> None:
-    from windrow.pipeline.builder import spark_trigger
+def _stream(output: Output, options: OutputOptions, console: Console) -> None:
     from windrow.pipeline.runner import run_stream
     from windrow.pipeline.spec import Trigger
-    from windrow.spark.query_progress import QueryWatcher
-    from windrow.spark.sources_sinks import check_sink, start
 
     with placed(Option("--trigger")):
         trigger = Trigger.parse(options.trigger) or Trigger("always")
-    if not trigger.streaming:
-        raise QueryError("'batch' is not a stream; leave --stream out", Option("--trigger"))
-    assert options.checkpoint is not None
-    check_sink(results, Option("--out"), options.format)
-    place, at = options.checkpoint, spark_trigger(trigger)
-
-    def begin() -> QueryWatcher:
-        return QueryWatcher(
-            start(results, Option("--out"), options.format, options.out, {}, "append", "sql", place, at)
-        )
-
-    run_stream("sql", begin, console, metrics=options.metrics, page=options.page)
-
-
-def _write(results: Any, options: OutputOptions, console: Console) -> None:
-    from windrow.spark.sources_sinks import check_sink, write
-
-    check_sink(results, Option("--out"), options.format)
-    rows = write(results, Option("--out"), options.format, options.out, {}, "error")
-    console.print(f"{rows:,} rows written to {options.out}", highlight=False, markup=False)
+        if not trigger.streaming:
+            raise QueryError("'batch' is not a stream; leave --stream out")
+    checkpoint = options.checkpoint or ""  # which a stream must have
+    start = partial(output.start, "sql", checkpoint, trigger)
+    run_stream("sql", start, console, metrics=options.metrics, page=options.page)
 
 
 def _show(results: Any, options: OutputOptions, console: Console) -> None:

@@ -57,7 +57,7 @@ class Operand:
         return f"{render(self.node)} ({self.type})"
 
 
-def compare(op: str, left: Operand, right: Operand) -> Value:
+def compare(op: str, left: Operand, right: Operand, nan_as_null: bool = False) -> Value:
     """`left op right` for = <> < <= > >=."""
     x, y = unified([left, right])
     if pt.is_nested(x.type):
@@ -65,7 +65,9 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
         raise QueryError(f"cannot compare {left} with {right}{remedy}")
     if pt.is_null(x.type):
         return pa.scalar(None, pa.bool_())
-    if pt.is_floating(x.type):
+    if pt.is_floating(x.type) and nan_as_null:
+        x, y = (pc.if_else(pc.is_nan(v), pa.scalar(None, v.type), v) for v in (x, y))
+    elif pt.is_floating(x.type):
         return _compare_floats(op, x, y)
     try:
         return _COMPARE[op](x, y)

@@ -44,6 +44,11 @@ _FALLIBLE = ("abs", "mod")
 """Functions that fail. Others are null outside their domain, such as ln(0), as in Spark."""
 
 
+class NanAsNull(exp.Paren):
+    """An expression under the rule `nan="never"`: a comparison with NaN is null, so it does not hold, and
+    neither does its negation. Elsewhere NaN equals itself and is above every other number, as in Spark."""
+
+
 def evaluate(
     node: exp.Expr,
     columns: Mapping[Reference, pa.Array],
@@ -83,6 +88,7 @@ class _Evaluation:
     length: int
     functions: Mapping[str, Function]
     failures: list[Failure] = field(default_factory=list)
+    nan_as_null: bool = False
 
     def value(self, node: exp.Expr) -> Value:
         for kind in type(node).__mro__:
@@ -109,6 +115,10 @@ class _Evaluation:
     def keep(self, failures: list[Failure], rows: Mask) -> None:
         """Keep the failures in these rows: the outcome of others does not depend on them."""
         self.failures += restricted(failures, rows)
+
+    def under_nan_rule(self, node: NanAsNull) -> Value:
+        self.nan_as_null = True
+        return self.value(node.this)
 
     def condition(self, node: exp.Expr) -> Value:
         value = self.value(node)
@@ -195,13 +205,14 @@ class _Evaluation:
     # Comparisons
 
     def comparison(self, node: exp.Binary) -> Value:
-        return compare(_COMPARISON[type(node)], self.operand(node.left), self.operand(node.right))
+        return self._compared(_COMPARISON[type(node)], self.operand(node.left), node.right)
 
     def same(self, node: exp.Binary) -> Value:
         """`x is not distinct from y`: two nulls are the same."""
         left, right = self.operand(node.left), self.operand(node.right)
         absent = pc.and_(pc.is_null(left.value), pc.is_null(right.value))
-        return pc.or_(absent, pc.coalesce(compare("=", left, right), pa.scalar(False)))
+        equal = compare("=", left, right, self.nan_as_null)
+        return pc.or_(absent, pc.coalesce(equal, pa.scalar(False)))
 
     def distinct(self, node: exp.Binary) -> Value:
         return pc.invert(self.same(node))
@@ -220,7 +231,7 @@ class _Evaluation:
         return self._any(partial(self._compared, "=", value, one) for one in node.expressions)
 
     def _compared(self, op: str, value: Operand, node: exp.Expr) -> Value:
-        return compare(op, value, self.operand(node))
+        return compare(op, value, self.operand(node), self.nan_as_null)
 
     def like(self, node: exp.Binary) -> Value:
         found = LIKE[type(node)](*(Argument(o, self.value(o), "like") for o in (node.left, node.right)))
@@ -340,7 +351,7 @@ def _nullif(operands: list[Operand]) -> Value:
     if len(operands) != 2:
         raise QueryError(f"nullif takes 2 arguments, got {len(operands)}")
     value = operands[0].value
-    equal = pc.coalesce(compare("=", *operands), pa.scalar(False))
+    equal = pc.coalesce(compare("=", operands[0], operands[1]), pa.scalar(False))
     return pc.if_else(equal, pa.scalar(None, value.type), value)
 
 
@@ -355,6 +366,7 @@ _RULES: dict[type, _Rule] = {
     exp.Column: _Evaluation.column,
     exp.Dot: _Evaluation.field,
     exp.Bracket: _Evaluation.element,
+    NanAsNull: _Evaluation.under_nan_rule,
     exp.Paren: lambda evaluation, node: evaluation.value(node.this),
     exp.Literal: lambda evaluation, node: literal(node),
     exp.Boolean: lambda evaluation, node: pa.scalar(bool(node.this)),

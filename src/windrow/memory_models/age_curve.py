@@ -46,18 +46,12 @@ class Retention(Stateful):
 
 @dataclass(frozen=True)
 class AgeCurve(Stateful):
-    """Results of a stored row by age.
-
-    Parameters
-    ----------
-    rates
-        Results of an average row in each span of its age, youngest first.
-    width
-        Length of a span, in the unit of ages and retention times. `len(rates) * width` is the window.
-    """
+    """Results of a stored row by age."""
 
     rates: tuple[float, ...]
+    """Results of an average row in each span of its age, youngest first."""
     width: float = 1.0
+    """Length of a span, in the unit of ages and retention times. `len(rates) * width` is the window."""
 
     def __post_init__(self) -> None:
         given = np.asarray(self.rates, dtype=float)

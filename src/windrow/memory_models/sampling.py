@@ -50,20 +50,14 @@ def rounded_counts(shares: Array, results: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class AgeSample:
-    """A stream of the age model.
-
-    Parameters
-    ----------
-    curve, rate
-        Its age curve, and rows per unit of time.
-    stepwise
-        Whether results occur at the ends of the curve's spans, as in discrete time, rather than evenly
-        inside them.
-    """
+    """A stream of the age model."""
 
     curve: AgeCurve
     rate: float
+    """Its age curve, and rows per unit of time."""
     stepwise: bool = False
+    """Whether results occur at the ends of the curve's spans, as in discrete time, rather than evenly inside
+    them."""
 
     def __post_init__(self) -> None:
         check_stream(self.rate, self.curve.window)

@@ -26,18 +26,12 @@ _WHOLE = 1e-9
 
 @dataclass(frozen=True)
 class BasicWindows(Stateful):
-    """How the windows of all streams are cut.
-
-    Parameters
-    ----------
-    sizes
-        Size of each stream's window.
-    lengths
-        Length of its basic windows; the last one is shorter if they do not divide the window.
-    """
+    """How the windows of all streams are cut."""
 
     sizes: tuple[float, ...]
+    """Size of each stream's window."""
     lengths: tuple[float, ...]
+    """Length of its basic windows; the last one is shorter if they do not divide the window."""
 
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.lengths):
@@ -68,24 +62,16 @@ class BasicWindows(Stateful):
 
 @dataclass(frozen=True)
 class HarvestHop:
-    """The part of one window that one direction probes.
-
-    Parameters
-    ----------
-    stream
-        Stream of the window.
-    ranking
-        All its logical basic windows, from 0 for the youngest, best first (s_ij).
-    used
-        Number of them to probe, best first; fractional if the last is probed in part.
-    found
-        Expected fraction of the window's matches found there: the yield factor (P_ij).
-    """
+    """The part of one window that one direction probes."""
 
     stream: int
+    """Stream of the window."""
     ranking: tuple[int, ...]
+    """All its logical basic windows, from 0 for the youngest, best first (s_ij)."""
     used: float
+    """Number of them to probe, best first; fractional if the last is probed in part."""
     found: float
+    """Expected fraction of the window's matches found there: the yield factor (P_ij)."""
 
     def __post_init__(self) -> None:
         if sorted(self.ranking) != list(range(len(self.ranking))) or not self.ranking:
@@ -178,31 +164,21 @@ class HarvestDirection:
 
 @dataclass(frozen=True)
 class Harvest:
-    """The parts to probe for each direction and window, with their expected cost and output.
-
-    Parameters
-    ----------
-    windows
-        How they are cut.
-    directions
-        One per stream, in the order of the streams.
-    throttle
-        The throttle fraction (z).
-    full_cost, full_output
-        Expected per second when probing everything; 0 if unknown.
-    base
-        Cost per second that no harvest avoids, included in `full_cost`.
-    method
-        How the harvest was found.
-    """
+    """The parts to probe for each direction and window, with their expected cost and output."""
 
     windows: BasicWindows
+    """How they are cut."""
     directions: tuple[HarvestDirection, ...]
+    """One per stream, in the order of the streams."""
     throttle: float = 1.0
+    """The throttle fraction (z)."""
     full_cost: float = 0.0
     full_output: float = 0.0
+    """Expected per second when probing everything; 0 if unknown."""
     base: float = 0.0
+    """Cost per second that no harvest avoids, included in `full_cost`."""
     method: str = "everything"
+    """How the harvest was found."""
     everything: bool = field(init=False)
     """Whether nothing is shed."""
 

@@ -32,25 +32,18 @@ def mean_over_rows(values: Sequence[float], rows: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """The declaration of one metric.
-
-    Parameters
-    ----------
-    lost
-        Name for what this counts as lost; empty if it counts no loss.
-    copies
-        Whether it counts the copies of rows that partitions share, not rows.
-    held
-        Whether a partition without rows in a micro-batch keeps its value.
-    """
+    """The declaration of one metric."""
 
     help: str
     unit: str
     merge: Merge
     counter: bool
     lost: str = ""
+    """Name for what this counts as lost; empty if it counts no loss."""
     copies: bool = False
+    """Whether it counts the copies of rows that partitions share, not rows."""
     held: bool = False
+    """Whether a partition without rows in a micro-batch keeps its value."""
     name: str = ""
 
 

@@ -120,11 +120,13 @@ def format_bytes(size: float) -> str:
 
 
 def json_value(value: Any, digits: int | None = None) -> Any:
-    """A value for JSON: numbers rounded to `digits`, and None for NaN and infinities, which JSON lacks.
+    """A value for JSON: arrays as lists, numbers rounded to `digits`, and None for NaN and infinities.
 
     >>> json_value({"a": [1.23456, float("inf")]}, 3)
     {'a': [1.23, None]}
     """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, dict):
         return {key: json_value(each, digits) for key, each in value.items()}
     if isinstance(value, list | tuple):

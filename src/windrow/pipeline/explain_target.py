@@ -44,26 +44,18 @@ class ExplainProgress(Protocol):
 
 @dataclass(frozen=True)
 class ExplainTarget:
-    """One join.
-
-    Parameters
-    ----------
-    names
-        Alias to the name of the stream.
-    readers
-        Alias to a function that reads at most the given number of rows; empty if a stream cannot be sampled.
-    sources
-        Alias to source, where it is known.
-    columnar
-        Whether Windrow itself reads files that it can read.
-    """
+    """One join."""
 
     name: str
     prepared: PreparedJoin
     names: Mapping[str, str]
+    """Alias to the name of the stream."""
     readers: Mapping[str, Callable[[int], SourceSample]]
+    """Alias to a function that reads at most this many rows; empty if a stream cannot be sampled."""
     sources: Mapping[str, Source]
+    """Alias to source, where it is known."""
     columnar: bool
+    """Whether Windrow itself reads files that it can read."""
     every: timedelta | None = None
     shares_with: tuple[str, ...] = ()
 

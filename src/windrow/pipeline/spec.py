@@ -81,6 +81,13 @@ class Trigger:
     def streaming(self) -> bool:
         return self.kind != "batch"
 
+    @property
+    def spark_arguments(self) -> Mapping[str, str | bool]:
+        """The arguments of Spark's `trigger`."""
+        if self.kind == "every":
+            return {"processingTime": f"{self.every // MILLISECOND} milliseconds"}
+        return {"available now": {"availableNow": True}, "once": {"once": True}}.get(self.kind, {})
+
     def __str__(self) -> str:
         if self.kind == "every":
             return f"every {format_duration(self.every)}"

@@ -13,8 +13,7 @@ from sqlglot import exp
 from windrow.engine.rows import check_time_column
 from windrow.errors import Option, QueryError
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import evaluate
-from windrow.expr.nan_rule import nan_as_null
+from windrow.expr.evaluate import NanAsNull, evaluate
 from windrow.expr.parse import conjuncts, parse, references, resolve
 from windrow.model.query import Function, Query, Stream
 from windrow.testing.oracle import Row, Term, admit, expected, expected_counted
@@ -59,10 +58,8 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     schemas = {alias: table.schema for alias, table in tables.items()}
     node = resolve(parse(query.on, list(tables), functions), schemas)
     rows = {alias: _rows(table, query.streams[alias]) for alias, table in tables.items()}
-    if query.nan == "never":
-        types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
-        node = nan_as_null(node, types, functions)
-    terms = [_term(part, tables, rows, functions) for part in conjuncts(node)]
+    parts = [NanAsNull(this=p) if query.nan == "never" else p for p in conjuncts(node)]
+    terms = [_term(part, tables, rows, functions) for part in parts]
     found = _combinations(query, steps, rows, terms) if all(terms) else []
     numbers = list(zip(*found, strict=True)) or [()] * len(tables)
     columns = [
@@ -129,7 +126,8 @@ def _key(
     functions: Mapping[str, Function],
 ) -> list[tuple[str, str]]:
     """The join columns of an equality of two streams, stored with the rows."""
-    sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
+    equality = part.unnest()
+    sides = [equality.left, equality.right] if isinstance(equality, exp.EQ) else []
     owners = [{alias for alias, _ in references(side)} for side in sides]
     if len(sides) != 2 or any(len(own) != 1 for own in owners) or owners[0] == owners[1]:
         return []
