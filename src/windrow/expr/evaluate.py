@@ -30,7 +30,7 @@ from windrow.expr.dialect import render
 from windrow.expr.failures import Failure, Mask, failed_rows, failure, is_false, is_true, restricted
 from windrow.expr.function_calls import call_builtin, call_own, own_function
 from windrow.expr.list_functions import list_element
-from windrow.expr.parse import Reference
+from windrow.expr.parse import Reference, detached
 from windrow.expr.string_functions import LIKE, concat
 from windrow.expr.types import is_list, sql_type
 from windrow.expr.values import Value, broadcast, is_constant, plain, rowwise
@@ -44,9 +44,10 @@ _FALLIBLE = ("abs", "mod")
 """Functions that fail. Others are null outside their domain, such as ln(0), as in Spark."""
 
 
-class NanAsNull(exp.Paren):
-    """An expression under the rule `nan="never"`: a comparison with NaN is null, so it does not hold, and
-    neither does its negation. Elsewhere NaN equals itself and is above every other number, as in Spark."""
+def with_nan_as_null(node: exp.Expr) -> exp.Expression:
+    """The expression under the rule `nan="never"`: a comparison with NaN is null, so it does not hold, and
+    neither does its negation. Without the rule NaN equals itself and is above every other number."""
+    return exp.Paren(this=detached(node), nan_as_null=True)
 
 
 def evaluate(
@@ -116,8 +117,8 @@ class _Evaluation:
         """Keep the failures in these rows: the outcome of others does not depend on them."""
         self.failures += restricted(failures, rows)
 
-    def under_nan_rule(self, node: NanAsNull) -> Value:
-        self.nan_as_null = True
+    def nested(self, node: exp.Paren) -> Value:
+        self.nan_as_null |= bool(node.args.get("nan_as_null"))
         return self.value(node.this)
 
     def condition(self, node: exp.Expr) -> Value:
@@ -366,8 +367,7 @@ _RULES: dict[type, _Rule] = {
     exp.Column: _Evaluation.column,
     exp.Dot: _Evaluation.field,
     exp.Bracket: _Evaluation.element,
-    NanAsNull: _Evaluation.under_nan_rule,
-    exp.Paren: lambda evaluation, node: evaluation.value(node.this),
+    exp.Paren: _Evaluation.nested,
     exp.Literal: lambda evaluation, node: literal(node),
     exp.Boolean: lambda evaluation, node: pa.scalar(bool(node.this)),
     exp.Null: lambda evaluation, node: pa.scalar(None, pa.null()),

@@ -17,7 +17,7 @@ from sqlglot import exp
 from windrow.errors import Option, QueryError, placed
 from windrow.expr.classify import Classifier
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import NanAsNull, evaluate, result_type
+from windrow.expr.evaluate import evaluate, result_type, with_nan_as_null
 from windrow.expr.parse import conjuncts, detached, parse, references, resolve
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
 from windrow.model.query import Function, NanRule
@@ -57,7 +57,7 @@ def _split(
     for conjunct in chain.from_iterable(_halves(term, classifier) for term in conjuncts(node)):
         streams = classifier.streams_of(conjunct)
         atom = classifier.atom(conjunct)
-        evaluated = NanAsNull(this=conjunct.copy()) if nan == "never" else conjunct
+        evaluated = with_nan_as_null(conjunct) if nan == "never" else conjunct
         if atom is not None:
             atoms.setdefault(atom, evaluated)
         elif len(streams) > 1:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from windrow.engine.rows import check_time_column
 from windrow.errors import Option, QueryError
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import NanAsNull, evaluate
+from windrow.expr.evaluate import evaluate, with_nan_as_null
 from windrow.expr.parse import conjuncts, parse, references, resolve
 from windrow.model.query import Function, Query, Stream
 from windrow.testing.oracle import Row, Term, admit, expected, expected_counted
@@ -58,7 +58,7 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     schemas = {alias: table.schema for alias, table in tables.items()}
     node = resolve(parse(query.on, list(tables), functions), schemas)
     rows = {alias: _rows(table, query.streams[alias]) for alias, table in tables.items()}
-    parts = [NanAsNull(this=p) if query.nan == "never" else p for p in conjuncts(node)]
+    parts = [with_nan_as_null(p) if query.nan == "never" else p for p in conjuncts(node)]
     terms = [_term(part, tables, rows, functions) for part in parts]
     found = _combinations(query, steps, rows, terms) if all(terms) else []
     numbers = list(zip(*found, strict=True)) or [()] * len(tables)

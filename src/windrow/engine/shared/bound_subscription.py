@@ -17,7 +17,7 @@ from sqlglot import exp
 from windrow.engine.shared.grouping import split_by_stream
 from windrow.errors import Option, QueryError, placed
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import NanAsNull, can_fail, result_type
+from windrow.expr.evaluate import can_fail, result_type, with_nan_as_null
 from windrow.expr.parse import Reference, parse, references, resolve
 from windrow.model.query import Function, NanRule
 from windrow.model.sharing import Subscription
@@ -99,7 +99,7 @@ def _bind(
     with placed(Option(option)):
         node = resolve(parse(text, list(schemas), functions), schemas)
         types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
-        evaluated = NanAsNull(this=node) if nan == "never" else node
+        evaluated = with_nan_as_null(node) if nan == "never" else node
         return BoundExpression(render(evaluated), evaluated, result_type(node, types, functions))
 
 
