@@ -48,7 +48,8 @@ def negated(value: Value) -> Value | None:
 
 def _numbers(op: str, left: Value, right: Value) -> Value:
     if op == "/":
-        divisor = _null_if_zero(cast(right, pa.float64()))
+        divisor = cast(right, pa.float64())
+        divisor = pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor)
         return pc.divide(cast(left, pa.float64()), divisor)
     kind = common_type(left.type, right.type)
     if pt.is_uint64(kind):
@@ -106,10 +107,6 @@ def _fmod(left: pa.Array, right: pa.Array) -> pa.Array:
         rest = np.fmod(x, np.where(zero, 1, y))
     valid = valid_mask(left, right) & ~zero
     return from_unscaled(rest, valid, kind) if scaled else from_numpy(rest, valid)
-
-
-def _null_if_zero(value: Value) -> Value:
-    return pc.if_else(pc.equal(value, pa.scalar(0.0)), pa.scalar(None, pa.float64()), value)
 
 
 def _times(op: str, left: Value, right: Value) -> Value | None:

@@ -80,13 +80,9 @@ def _zoned_text(value: Value, kind: pa.DataType) -> Value:
     """Text with an offset such as +02:00 or Z is in that zone; text without is UTC."""
     zoned = pc.match_substring_regex(value, r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
     nothing = pa.scalar(None, value.type)
-    with_zone = _arrow_cast(pc.if_else(zoned, value, nothing), kind) if _any(zoned) else pa.scalar(None, kind)
+    with_zone = _arrow_cast(pc.if_else(zoned, value, nothing), kind)
     without = cast(pc.if_else(zoned, nothing, value), pa.timestamp(kind.unit))
     return pc.coalesce(with_zone, pc.cast(without, kind))
-
-
-def _any(value: Value) -> bool:
-    return bool(value.as_py()) if isinstance(value, pa.Scalar) else bool(pc.any(value).as_py())
 
 
 def _cast_each(value: Value, kind: pa.DataType) -> Value:

@@ -31,7 +31,7 @@ from windrow.expr.failures import Failure, Mask, failed_rows, failure, is_false,
 from windrow.expr.function_calls import call_builtin, call_own, own_function
 from windrow.expr.list_functions import list_element
 from windrow.expr.parse import Reference, detached
-from windrow.expr.string_functions import LIKE, concat
+from windrow.expr.string_functions import LIKE
 from windrow.expr.types import is_list, sql_type
 from windrow.expr.values import Value, broadcast, is_constant, plain, rowwise
 from windrow.model.query import Function
@@ -162,9 +162,6 @@ class _Evaluation:
             )
         raise QueryError(f"cannot take {render(node)}: {container} is neither a list nor a map")
 
-    def interval(self, node: exp.Interval) -> Value:
-        return pa.scalar(round(interval_microseconds(node)), pa.duration("us"))
-
     # Logic
 
     def conjunction(self, node: exp.And) -> Value:
@@ -191,9 +188,6 @@ class _Evaluation:
             self.keep([each for _, failures in evaluated for each in failures], ~decided)
         return [value for value, _ in evaluated]
 
-    def negation(self, node: exp.Not) -> Value:
-        return pc.invert(self.condition(node.this))
-
     def identity(self, node: exp.Is) -> Value:
         """`x is null`, `x is true`, `x is false`."""
         if isinstance(node.expression, exp.Null):
@@ -215,9 +209,6 @@ class _Evaluation:
         equal = compare("=", left, right, self.nan_as_null)
         return pc.or_(absent, pc.coalesce(equal, pa.scalar(False)))
 
-    def distinct(self, node: exp.Binary) -> Value:
-        return pc.invert(self.same(node))
-
     def between(self, node: exp.Between) -> Value:
         if node.args.get("symmetric"):
             raise QueryError("between symmetric is not supported; write least and greatest")
@@ -237,9 +228,6 @@ class _Evaluation:
     def like(self, node: exp.Binary) -> Value:
         found = LIKE[type(node)](*(Argument(o, self.value(o), "like") for o in (node.left, node.right)))
         return pc.invert(found) if node.args.get("negate") else found
-
-    def regex(self, node: exp.RegexpLike) -> Value:
-        return call_builtin("rlike", [self.operand(node.this), self.operand(node.expression)], self.functions)
 
     # Computation
 
@@ -264,16 +252,10 @@ class _Evaluation:
             raise QueryError(f"cannot compute - {operand}")
         return self.note(node, answer, operand.value)
 
-    def concatenation(self, node: exp.DPipe) -> Value:
-        return concat(self.operand(node.left), self.operand(node.right))
-
     def conversion(self, node: exp.Cast) -> Value:
         value = self.value(node.this)
         answer = cast(value, sql_type(node.to))
         return answer if isinstance(node, exp.TryCast) else self.note(node, answer, value)
-
-    def extraction(self, node: exp.Extract) -> Value:
-        return call_builtin(node.name.lower(), [self.operand(node.expression)], self.functions)
 
     def choice(self, node: exp.Case) -> Value:
         """`case when c then v ... else d end` and `case x when y then v ... end`."""
@@ -333,6 +315,9 @@ class _Evaluation:
         operands = [Operand(node, value) for node, (value, _) in zip(nodes, evaluated, strict=True)]
         return pc.coalesce(*unified(operands, name))
 
+    def builtin(self, name: str, *arguments: exp.Expr) -> Value:
+        return call_builtin(name, [self.operand(argument) for argument in arguments], self.functions)
+
     def call(self, node: exp.Anonymous) -> Value:
         name, own = node.name.lower(), own_function(node.name, self.functions)
         if own is None and name in _COALESCE and node.expressions:
@@ -368,25 +353,25 @@ _RULES: dict[type, _Rule] = {
     exp.Dot: _Evaluation.field,
     exp.Bracket: _Evaluation.element,
     exp.Paren: _Evaluation.nested,
-    exp.Literal: lambda evaluation, node: literal(node),
-    exp.Boolean: lambda evaluation, node: pa.scalar(bool(node.this)),
-    exp.Null: lambda evaluation, node: pa.scalar(None, pa.null()),
-    exp.Interval: _Evaluation.interval,
+    exp.Literal: lambda ev, node: literal(node),
+    exp.Boolean: lambda ev, node: pa.scalar(bool(node.this)),
+    exp.Null: lambda ev, node: pa.scalar(None, pa.null()),
+    exp.Interval: lambda ev, node: pa.scalar(round(interval_microseconds(node)), pa.duration("us")),
     exp.And: _Evaluation.conjunction,
     exp.Or: _Evaluation.disjunction,
-    exp.Not: _Evaluation.negation,
+    exp.Not: lambda ev, node: pc.invert(ev.condition(node.this)),
     exp.Is: _Evaluation.identity,
     exp.NullSafeEQ: _Evaluation.same,
-    exp.NullSafeNEQ: _Evaluation.distinct,
+    exp.NullSafeNEQ: lambda ev, node: pc.invert(ev.same(node)),
     exp.Between: _Evaluation.between,
     exp.In: _Evaluation.membership,
     exp.Like: _Evaluation.like,
     exp.ILike: _Evaluation.like,
-    exp.RegexpLike: _Evaluation.regex,
+    exp.RegexpLike: lambda ev, node: ev.builtin("rlike", node.this, node.expression),
     exp.Neg: _Evaluation.minus,
-    exp.DPipe: _Evaluation.concatenation,
+    exp.DPipe: lambda ev, node: ev.builtin("concat", node.left, node.right),
     exp.Cast: _Evaluation.conversion,
-    exp.Extract: _Evaluation.extraction,
+    exp.Extract: lambda ev, node: ev.builtin(node.name, node.expression),
     exp.Case: _Evaluation.choice,
     exp.If: _Evaluation.alternative,
     exp.Anonymous: _Evaluation.call,

@@ -13,7 +13,6 @@ from sqlglot import exp
 from windrow.errors import QueryError
 from windrow.expr.arguments import Argument
 from windrow.expr.casts import cast
-from windrow.expr.comparison import Operand
 from windrow.expr.encoding import text_buffers
 from windrow.expr.types import is_bytes, is_list, is_text
 from windrow.expr.values import Value, broadcast, from_numpy, is_constant, rowwise, valid_mask
@@ -60,7 +59,7 @@ def _right(x: Argument, count: Argument) -> Value:
     return pc.utf8_slice_codeunits(x.text(), start=-wanted)
 
 
-def concat(first: Operand, *others: Operand) -> Value:
+def _concat(first: Argument, *others: Argument) -> Value:
     """Null if any part is null. Values of other types are cast to text."""
     parts = [o.value if is_text(o.type) else cast(o.value, pa.string()) for o in (first, *others)]
     if any(pa.types.is_large_string(p.type) for p in parts):
@@ -138,7 +137,7 @@ STRINGS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(("substring", "substr"), _substring),
     "left": _left,
     "right": _right,
-    "concat": concat,
+    "concat": _concat,
     "replace": _replace,
     "split": _split,
     "levenshtein": _levenshtein,
