@@ -209,8 +209,8 @@ class Probe:
         """Mask of the matches on which a condition holds, its failures, and the columns it reads."""
         columns: dict[Reference, pa.Array] = {}
         failures: list[Failure] = []
-        if residual.likeness is not None:
-            return self._check_sets(residual.likeness, partials, windows), failures, columns
+        if residual.similarity is not None:
+            return self._check_sets(residual.similarity, partials, windows), failures, columns
         needed = references(residual.node)
         for stream in residual.streams:
             alias = self._aliases[stream]

@@ -44,7 +44,7 @@ def held_memory(query: Query, sample: Sample, max_seconds: float, partitions: Pa
     """The most that the partitions hold together at the end of a call; only of the calls that fit into about
     `max_seconds` seconds."""
     began = perf_counter()
-    # Under a limit rows also carry what its policy knows of them.
+    # Under a limit rows also have the policy's row state.
     limit = None if query.memory_limit is None else MemoryLimit(query.memory_limit.kind, 2**50)
     exact = replace(query, memory=limit, deadline=None)
     start = min(int(times[0]) for times in sample.times.values())

@@ -106,8 +106,8 @@ class Classifier:
             return None
         types = (pa.array([], result_type(side, self.types, self.functions)) for _, side in sides)
         left, right = (Argument(s, t, call.name) for (_, s), t in zip(sides, types, strict=True))
-        kind = element_type(left, right)
-        return None if pt.is_null(kind) else _columns(sides, kind, "set")
+        dtype = element_type(left, right)
+        return None if pt.is_null(dtype) else _columns(sides, dtype, "set")
 
     def _comparison(self, node: exp.Expr) -> Atom | None:
         if not isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
@@ -184,17 +184,17 @@ class Classifier:
         sides = self.two_sided(left, right)
         if sides is None:
             return None
-        kind = common_type(*(result_type(side, self.types, self.functions) for _, side in sides))
-        encoding = None if kind is None else encoding_of(kind)
-        if kind is None or encoding is None:
+        dtype = common_type(*(result_type(side, self.types, self.functions) for _, side in sides))
+        encoding = None if dtype is None else encoding_of(dtype)
+        if dtype is None or encoding is None:
             return None
-        return _columns(sides, kind, floats if encoding == "float" else encoding)
+        return _columns(sides, dtype, floats if encoding == "float" else encoding)
 
 
 def _columns(
-    sides: Sequence[tuple[int, exp.Expr]], kind: pa.DataType, encoding: ColumnKind
+    sides: Sequence[tuple[int, exp.Expr]], dtype: pa.DataType, encoding: ColumnKind
 ) -> tuple[JoinColumn, JoinColumn]:
-    x, y = (JoinColumn(stream, render(side), kind, encoding, detached(side)) for stream, side in sides)
+    x, y = (JoinColumn(stream, render(side), dtype, encoding, detached(side)) for stream, side in sides)
     return x, y
 
 
@@ -207,12 +207,12 @@ def _ascending(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | tuple[None, None]:
     return None, None
 
 
-def _in_units(constant: Constant, kind: pa.DataType) -> Fraction | None:
-    """A width in the smallest unit of `kind`; None if it has no meaning there (a time beside a number)."""
-    if pt.is_date(kind):
+def _in_units(constant: Constant, dtype: pa.DataType) -> Fraction | None:
+    """A width in the smallest unit of a type; None if it has no meaning there (a time beside a number)."""
+    if pt.is_date(dtype):
         return constant.amount / DAY if constant.is_time else None
-    if pt.is_temporal(kind):
-        return constant.amount * _PER_MICROSECOND[kind.unit] if constant.is_time else None
-    if constant.is_time or pt.is_boolean(kind):
+    if pt.is_temporal(dtype):
+        return constant.amount * _PER_MICROSECOND[dtype.unit] if constant.is_time else None
+    if constant.is_time or pt.is_boolean(dtype):
         return None
-    return constant.amount * 10**kind.scale if pt.is_decimal(kind) else constant.amount
+    return constant.amount * 10**dtype.scale if pt.is_decimal(dtype) else constant.amount

@@ -92,15 +92,15 @@ def _compare_floats(op: str, x: Value, y: Value) -> Value:
 def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:
     """All values as their common type. `where` names the function whose arguments they are."""
     fitted = [_fitted(one, [o.type for o in operands]) for one in operands]
-    kind = reduce(lambda a, b: _combined(a, b, where), fitted).type
-    return [cast(one.value, kind) for one in fitted]
+    dtype = reduce(lambda a, b: _combined(a, b, where), fitted).type
+    return [cast(one.value, dtype) for one in fitted]
 
 
 def _combined(left: Operand, right: Operand, where: str) -> Operand:
     """A null of the common type; an operand rather than a type so that it can be reduced over."""
-    kind = common_type(left.type, right.type)
-    if kind is not None:
-        return Operand(left.node, pa.scalar(None, kind))
+    dtype = common_type(left.type, right.type)
+    if dtype is not None:
+        return Operand(left.node, pa.scalar(None, dtype))
     text, other = (right, left) if is_text(right.type) and not is_text(left.type) else (left, right)
     remedy = f"cast one of them, for example cast({render(text.node)} as {sql_name(other.type)})"
     if any(pt.is_duration(t) for t in (left.type, right.type)):
@@ -122,7 +122,7 @@ def mismatch(what: str, left: Operand, right: Operand, remedy: str) -> QueryErro
 
 def _fitted(one: Operand, types: Sequence[pa.DataType]) -> Operand:
     """A literal cast to suit the other types; anything else unchanged."""
-    others = [kind for kind in types if not kind.equals(one.type)]
+    others = [dtype for dtype in types if not dtype.equals(one.type)]
     number = exact_number(one.node)
     if number is not None:
         exact = any(pt.is_decimal(t) for t in others) and not any(pt.is_floating(t) for t in others)
@@ -132,17 +132,17 @@ def _fitted(one: Operand, types: Sequence[pa.DataType]) -> Operand:
     return one if moment is None or text is None else _moment(one, text, moment)
 
 
-def _moment(one: Operand, text: str, kind: pa.DataType) -> Operand:
-    if pt.is_date(kind) and len(text.strip()) > 10:
-        kind = pa.timestamp("us")
-    if pt.is_timestamp(kind):
-        kind = pa.timestamp("ns" if kind.unit == "ns" else "us", kind.tz)
-    value = cast(pa.scalar(text), pa.timestamp("us") if pt.is_date(kind) else pa.timestamp(kind.unit))
-    if value.is_valid and pt.is_timestamp(kind) and kind.tz is not None:
-        value = pc.assume_timezone(value, kind.tz, ambiguous="earliest", nonexistent="latest")
-    value = cast(pa.scalar(text), kind) if not value.is_valid else cast(value, kind)
+def _moment(one: Operand, text: str, dtype: pa.DataType) -> Operand:
+    if pt.is_date(dtype) and len(text.strip()) > 10:
+        dtype = pa.timestamp("us")
+    if pt.is_timestamp(dtype):
+        dtype = pa.timestamp("ns" if dtype.unit == "ns" else "us", dtype.tz)
+    value = cast(pa.scalar(text), pa.timestamp("us") if pt.is_date(dtype) else pa.timestamp(dtype.unit))
+    if value.is_valid and pt.is_timestamp(dtype) and dtype.tz is not None:
+        value = pc.assume_timezone(value, dtype.tz, ambiguous="earliest", nonexistent="latest")
+    value = cast(pa.scalar(text), dtype) if not value.is_valid else cast(value, dtype)
     if not value.is_valid:
-        raise QueryError(f"cannot read '{text}' as a {sql_name(kind)}; write it like '2024-01-31 12:00:00'")
+        raise QueryError(f"cannot read '{text}' as a {sql_name(dtype)}; write it like '2024-01-31 12:00:00'")
     return Operand(one.node, value)
 
 

@@ -37,8 +37,8 @@ def decimal_scalar(number: Decimal) -> pa.Scalar:
     _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
-    kind = decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
-    return pa.scalar(number, kind)
+    dtype = decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
+    return pa.scalar(number, dtype)
 
 
 def exact_number(node: exp.Expr) -> Decimal | None:

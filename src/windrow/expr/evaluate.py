@@ -79,8 +79,14 @@ def result_type(
     node: exp.Expr, types: Mapping[Reference, pa.DataType], functions: Mapping[str, Function]
 ) -> pa.DataType:
     """The type of an expression. Evaluates it on empty columns, which raises every type error."""
-    empty = {reference: pa.array([], kind) for reference, kind in types.items()}
+    empty = {reference: pa.array([], dtype) for reference, dtype in types.items()}
     return evaluate(node, empty, 0, functions).type
+
+
+def check_condition(node: exp.Expr, dtype: pa.DataType) -> None:
+    """Refuse an expression of a type that a condition cannot have."""
+    if not pt.is_boolean(dtype) and not pt.is_null(dtype):
+        raise QueryError(f"expected a condition that is true or false, got {render(node)} of type {dtype}")
 
 
 @dataclass
@@ -92,9 +98,8 @@ class _Evaluation:
     nan_as_null: bool = False
 
     def value(self, node: exp.Expr) -> Value:
-        for kind in type(node).__mro__:
-            rule = _RULES.get(kind)
-            if rule is not None:
+        for cls in type(node).__mro__:
+            if (rule := _RULES.get(cls)) is not None:
                 return rule(self, node)
         raise QueryError(f"{render(node)} is not supported in a predicate")
 
@@ -123,13 +128,8 @@ class _Evaluation:
 
     def condition(self, node: exp.Expr) -> Value:
         value = self.value(node)
-        if pt.is_null(value.type):
-            return cast(value, pa.bool_())
-        if not pt.is_boolean(value.type):
-            raise QueryError(
-                f"expected a condition that is true or false, got {render(node)} of type {value.type}"
-            )
-        return value
+        check_condition(node, value.type)
+        return cast(value, pa.bool_())
 
     # Names and constants
 
@@ -156,10 +156,8 @@ class _Evaluation:
             self.note(node, pc.if_else(there, True, pa.scalar(None, pa.bool_())), container.value)
             return rowwise(lambda lists: list_element(lists, wanted), container.value)
         if pt.is_map(container.type):
-            kind = container.type.key_type
-            return rowwise(
-                lambda maps: plain(pc.map_lookup(maps, pa.scalar(wanted, kind), "first")), container.value
-            )
+            item = pa.scalar(wanted, container.type.key_type)
+            return rowwise(lambda maps: plain(pc.map_lookup(maps, item, "first")), container.value)
         raise QueryError(f"cannot take {render(node)}: {container} is neither a list nor a map")
 
     # Logic

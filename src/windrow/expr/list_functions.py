@@ -31,7 +31,7 @@ class _Lists:
     values: pa.Array
 
 
-def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
+def _lists(array: pa.Array, dtype: pa.DataType) -> _Lists:
     """The lists of an array, which may be a slice: reads only elements between its first and last list."""
     count = len(array)
     if pt.is_fixed_size_list(array.type):
@@ -43,7 +43,7 @@ def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
         starts, lengths = offsets[:-1], np.diff(offsets)
     first = int(starts[0]) if count else 0
     last = int(starts[-1] + lengths[-1]) if count else 0
-    values = cast(plain(array.values.slice(first, last - first)), kind)
+    values = cast(plain(array.values.slice(first, last - first)), dtype)
     return _Lists(starts - first, np.where(valid_mask(array), lengths, 0), values)
 
 
@@ -56,15 +56,15 @@ def list_element(array: pa.Array, index: int) -> pa.Array:
 
 def element_type(left: Argument, right: Argument) -> pa.DataType:
     """The type in which the elements of two lists are compared. Refuses arguments that are not lists."""
-    kind = common_type(*(plain(pa.array([], o.lists().type.value_type)).type for o in (left, right)))
-    if kind is None or (encoding_of(kind) is None and not pt.is_null(kind)):
+    dtype = common_type(*(plain(pa.array([], o.lists().type.value_type)).type for o in (left, right)))
+    if dtype is None or (encoding_of(dtype) is None and not pt.is_null(dtype)):
         raise QueryError(f"{left.function} cannot compare the elements of {left} with those of {right}")
-    return kind
+    return dtype
 
 
-def sets_of(array: pa.Array, kind: pa.DataType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sets_of(array: pa.Array, dtype: pa.DataType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(starts, sizes, elements): the distinct elements of each list as numbers, ascending and packed."""
-    lists = _lists(array, pa.int64() if pt.is_null(kind) else kind)
+    lists = _lists(array, pa.int64() if pt.is_null(dtype) else dtype)
     words, valid = encode(lists.values)
     keep = np.ones(len(words), bool) if valid is None else valid
     return distinct(lists.starts, lists.lengths, words.view(np.int64), keep)
@@ -74,10 +74,10 @@ def _set_measure(measure: Callable[..., np.ndarray]) -> Callable[[Argument, Argu
     """A function of the number of shared elements, and of the sizes of both sets."""
 
     def apply(left: Argument, right: Argument) -> Value:
-        kind = element_type(left, right)
+        dtype = element_type(left, right)
 
         def call(a: pa.Array, b: pa.Array) -> pa.Array:
-            x, y = sets_of(a, kind), sets_of(b, kind)
+            x, y = sets_of(a, dtype), sets_of(b, dtype)
             return from_numpy(measure(common(*x, *y), x[1], y[1]), valid_mask(a, b))
 
         return rowwise(call, left.value, right.value)

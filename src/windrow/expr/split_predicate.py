@@ -11,13 +11,12 @@ from functools import lru_cache
 from itertools import chain
 
 import pyarrow as pa
-from pyarrow import types as pt
 from sqlglot import exp
 
 from windrow.errors import Option, QueryError, placed
 from windrow.expr.classify import Classifier
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import evaluate, result_type, with_nan_as_null
+from windrow.expr.evaluate import check_condition, evaluate, result_type, with_nan_as_null
 from windrow.expr.parse import conjuncts, detached, parse, references, resolve
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
 from windrow.model.query import Function, NanRule
@@ -49,7 +48,7 @@ def _split(
     _check_functions(functions)
     node = resolve(parse(text, list(schemas), functions), schemas)
     types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
-    _check_condition(node, types, functions)
+    check_condition(node, result_type(node, types, functions))
     classifier = Classifier({alias: i for i, alias in enumerate(schemas)}, types, functions, nan)
     filters: list[Filter] = []
     atoms: dict[Atom, exp.Expression] = {}
@@ -80,14 +79,6 @@ def _halves(node: exp.Expression, classifier: Classifier) -> list[exp.Expression
     ]
     simple = all(len(classifier.streams_of(half)) < 2 or classifier.atom(half) for half in halves)
     return halves if simple else [node]
-
-
-def _check_condition(
-    node: exp.Expr, types: Mapping[tuple[str, str], pa.DataType], functions: Mapping[str, Function]
-) -> None:
-    kind = result_type(node, types, functions)
-    if not pt.is_boolean(kind) and not pt.is_null(kind):
-        raise QueryError(f"expected a condition that is true or false, got {render(node)} of type {kind}")
 
 
 def _check_functions(functions: Mapping[str, Function]) -> None:

@@ -140,7 +140,7 @@ def allocate_max_min(
     memory
         For all joins together.
     weights
-        How much each join matters: twice the weight is worth twice the recall. Equal by default.
+        How much each join matters: twice the weight gets twice the recall. Equal by default.
     """
     if not len(curves):
         raise QueryError("allocate: at least one join is needed, got none")

@@ -64,7 +64,7 @@ def check_kind(query: Query) -> None:
             "such as 'auto'",
             Option("shed"),
         )
-    if query.kind.tells_certainty and CERTAIN in query.streams:
+    if query.kind.reports_certainty and CERTAIN in query.streams:
         raise QueryError(
             f"results of this join have a column '{CERTAIN}' under a limit; rename the stream",
             Option("streams"),

@@ -96,7 +96,7 @@ class HarvestHop:
         return self.used == len(self.ranking)
 
     @property
-    def looked_at(self) -> tuple[int, ...]:
+    def probed(self) -> tuple[int, ...]:
         """The basic windows to probe, best first; the last possibly in part."""
         return self.ranking[: ceil(self.used)]
 
@@ -109,8 +109,8 @@ class HarvestHop:
         """
         taken: list[tuple[float, float]] = []
         part = self.used - int(self.used)
-        for place, k in enumerate(self.looked_at):
-            if part and place == int(self.used):
+        for rank, k in enumerate(self.probed):
+            if part and rank == int(self.used):
                 young = self._rank(k - 1) < self._rank(k + 1)
                 taken.append((float(k), k + part) if young else (k + 1 - part, k + 1.0))
             else:
@@ -134,10 +134,10 @@ class HarvestHop:
     def picture(self) -> str:
         """A sign per basic window, youngest first: ● probed, ◐ in part, ○ not."""
         signs = ["○"] * len(self.ranking)
-        for k in self.looked_at:
+        for k in self.probed:
             signs[k] = "●"
         if self.used != int(self.used):
-            signs[self.looked_at[-1]] = "◐"
+            signs[self.probed[-1]] = "◐"
         return "".join(signs)
 
 
@@ -249,7 +249,7 @@ class Harvest:
                     "hops": [
                         {
                             "stream": hop.stream,
-                            "best": list(hop.looked_at),
+                            "best": list(hop.probed),
                             "pieces": [list(piece) for piece in hop.pieces],
                             "fraction": hop.fraction,
                             "found": hop.found,

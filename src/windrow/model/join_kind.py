@@ -45,8 +45,8 @@ class JoinShape:
 
     def level_of(self, streams: Iterable[int]) -> int:
         """The level a condition on these streams belongs to; -1 for the core."""
-        place = {level.stream: k for k, level in enumerate(self.levels)}
-        return max((place.get(stream, -1) for stream in streams), default=-1)
+        numbers = {level.stream: k for k, level in enumerate(self.levels)}
+        return max((numbers.get(stream, -1) for stream in streams), default=-1)
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,13 @@ class JoinShapes:
     """Whether rows may be shed."""
 
     @property
+    def levels(self) -> list[Level]:
+        return [level for shape in self.shapes for level in shape.levels]
+
+    @property
     def eager(self) -> bool:
         """Whether the inner join finds the results with a row of every stream, so they are immediate."""
-        return all(x.role == "optional" and x.match is None for shape in self.shapes for x in shape.levels)
+        return all(level.role == "optional" and level.match is None for level in self.levels)
 
     @property
     def pairwise(self) -> bool:
@@ -74,9 +78,7 @@ class JoinShapes:
     @property
     def hidden(self) -> frozenset[int]:
         """Streams without a column in the result."""
-        return frozenset(
-            x.stream for shape in self.shapes for x in shape.levels if x.role in ("exists", "absent")
-        )
+        return frozenset(level.stream for level in self.levels if level.role in ("exists", "absent"))
 
     @property
     def result_aliases(self) -> tuple[str, ...]:
@@ -84,10 +86,9 @@ class JoinShapes:
         return tuple(alias for k, alias in enumerate(self.aliases) if k not in self.hidden)
 
     @property
-    def tells_certainty(self) -> bool:
+    def reports_certainty(self) -> bool:
         """Whether results have the column `CERTAIN`: if a shed row can make one false."""
-        levels = [level for shape in self.shapes for level in shape.levels]
-        return self.limited and any(x.role in ("optional", "absent") or x.match for x in levels)
+        return self.limited and any(x.role in ("optional", "absent") or x.match for x in self.levels)
 
     @classmethod
     def parse(

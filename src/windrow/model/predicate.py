@@ -172,7 +172,7 @@ class Residual:
     streams: frozenset[int]
     node: exp.Expression
     sql: str
-    likeness: SetSimilarity | None = None
+    similarity: SetSimilarity | None = None
     """The same for an inverted index, if it is a similarity of two sets."""
 
     def __str__(self) -> str:
@@ -222,5 +222,5 @@ class Predicate:
 
     def sets_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The sets of `stream`, each once."""
-        alike = [r.likeness for r in self.residuals if r.likeness is not None]
+        alike = [r.similarity for r in self.residuals if r.similarity is not None]
         return tuple({c: None for each in alike for c in each.columns if c.stream == stream})

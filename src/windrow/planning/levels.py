@@ -123,7 +123,7 @@ def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
     leading = [m for m in matches if first[m.own] is m]
     ranges = [a for a in own.atoms if not isinstance(a, Equality)]
     step = step_of(stream, matches, ranges, own.residuals, path, leading)
-    alike = [r.likeness for r in own.residuals if r.likeness is not None]
+    alike = [r.similarity for r in own.residuals if r.similarity is not None]
     columns = [c for pair in (*own.atoms, *alike) for c in pair.columns]
     return LevelStep(
         level,
@@ -147,7 +147,7 @@ def _order(first: int, core: Sequence[int], conditions: Predicate) -> tuple[int,
 
 
 def _check_visible(query: Query, predicate: Predicate, shape: JoinShape) -> None:
-    """Refuses a condition of one level on a stream that an earlier one only looked for."""
+    """Refuses a condition of one level on a stream that an earlier one only tests for rows."""
     hidden = {level.stream: level for level in shape.levels if level.role in ("exists", "absent")}
     for condition in (*predicate.atoms, *predicate.residuals):
         of = shape.level_of(condition.streams)

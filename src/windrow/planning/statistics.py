@@ -93,7 +93,7 @@ class JoinStatistics:
             equalities = self._equalities(bound, stream)
             if not equalities:
                 return rows
-            # With a bucket per value a probe meets only its own value, by the most selective equality.
+            # With a bucket per value a probe compares only rows with its value of the most selective column.
             return rows / window.buckets if window.buckets else rows * min(equalities)
         if window.access in ("sorted", "inverted"):
             ranges = self._checkable(bound, stream)

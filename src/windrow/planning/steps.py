@@ -49,11 +49,11 @@ def step_of(
     leading: Sequence[BoundEquality] | None = None,
 ) -> Step:
     """The step that checks these conditions. Of the equalities, an index may look up those in `leading`."""
-    alike = [r.likeness for r in residuals if r.likeness is not None]
+    alike = [r.similarity for r in residuals if r.similarity is not None]
     access, driver = _access(stream, matches if leading is None else leading, ranges, alike, path)
     checks = tuple(c for c in (*matches, *ranges) if not _guaranteed(c, driver, access))
     # An inverted index counts the shared elements of each pair, which decides the condition that drives it.
-    left = tuple(r for r in residuals if r.likeness is None or r.likeness not in driver)
+    left = tuple(r for r in residuals if r.similarity is None or r.similarity not in driver)
     return Step(stream, access, driver, checks, left)
 
 

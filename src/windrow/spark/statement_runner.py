@@ -100,7 +100,7 @@ class StatementRunner:
             if statement.query.sampled:
                 taken = {name.lower() for name in named}
                 named |= {extra: extra for extra in (WEIGHT, CLUSTER) if extra not in taken}
-            if statement.query.kind.tells_certainty and CERTAIN not in {name.lower() for name in named}:
+            if statement.query.kind.reports_certainty and CERTAIN not in {name.lower() for name in named}:
                 named[CERTAIN] = CERTAIN
             return results.select(*(sf.expr(sql).alias(name) for name, sql in named.items()))
 

@@ -78,7 +78,7 @@ def read_select(
         }
         query, execution = describe([f.alias for f in streams], given | kinds.settings)
         sampled = ("weight", "cluster") if query.sampled else ()
-        certain = (CERTAIN,) if query.kind.tells_certainty else ()
+        certain = (CERTAIN,) if query.kind.reports_certainty else ()
         shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
         shaped = Scope(text, shown, parameters, (*sampled, *certain))
         outputs, grouping = _shape(shaped, select, settings, query.sampled)
