@@ -12,7 +12,6 @@ from windrow.cli.common import FAILED, AsJson, CoresOption, command_group, outpu
 from windrow.cli.explain import explain_command
 from windrow.cli.lab import app as lab
 from windrow.cli.queries import app as queries
-from windrow.cli.report import report_command
 from windrow.cli.run import run_command
 from windrow.cli.sql import sql_command
 from windrow.cli.state import app as state
@@ -30,7 +29,6 @@ app = command_group(
 app.command("run")(run_command)
 app.command("sql")(sql_command)
 app.command("explain")(explain_command)
-app.command("report")(report_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
 app.add_typer(queries, name="queries")
@@ -111,6 +109,31 @@ def bench(
     figures = run_benchmarks(names or [], rows // 10 if quick else rows, out, case, output(as_json))
     if as_json:
         print_json(figures)
+
+
+@app.command()
+def report(
+    run: Annotated[
+        Path,
+        typer.Argument(help="The file that --metrics wrote, or its directory.", metavar="RUN"),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file to write; by default beside the metrics.")
+    ] = None,
+) -> None:
+    """Write the dashboard of a recorded run as one self-contained HTML file.
+
+    Record a run with `windrow run pipeline.toml --metrics runs/today`.
+
+    [dim]Examples:[/dim]
+      windrow report runs/today
+      windrow report metrics.jsonl --out page.html
+    """
+    from windrow.ui.report import metrics_file, read_run, write_page
+
+    history = read_run(run)
+    written = write_page(history, out or metrics_file(run).with_suffix(".html"))
+    typer.echo(f"{written}: {history.batches:,} batches of {', '.join(history.joins) or 'no join'}")
 
 
 def main() -> None:
