@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.join_kind import CERTAIN, INNER
+from windrow.model.settings import choice
 
 if TYPE_CHECKING:
     from windrow.model.query import Query
 
+ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 MOST_EXHAUSTIVE = 5
 """Maximum number of streams for which all orders can be tried."""
 
 
-def check_limits(query: Query) -> None:
-    """Check a memory limit, its policy, and what may spill to disk."""
+def check_consistency(query: Query) -> None:
+    """Refuse a query whose settings do not fit each other."""
+    _check_limits(query)
+    _check_deadline(query)
+    _check_kind(query)
+    _check_late(query)
+
+
+def _check_limits(query: Query) -> None:
     limit, policy, count = query.memory_limit, query.memory_policy, len(query.streams)
     if query.disk_limit is not None and limit is None:
         raise QueryError(
@@ -45,8 +54,8 @@ def check_limits(query: Query) -> None:
         raise QueryError(f"{limit} is less than one row for each of {count} streams", Option("memory"))
 
 
-def check_kind(query: Query) -> None:
-    """Check that the settings support a join that is not inner."""
+def _check_kind(query: Query) -> None:
+    """A join that is not inner needs settings that support it."""
     if not query.kind.shapes:
         return
     option = Option("match" if query.how == INNER else "how")
@@ -71,15 +80,13 @@ def check_kind(query: Query) -> None:
         )
 
 
-def check_late(query: Query) -> None:
-    """Check that `late` names streams of the query."""
+def _check_late(query: Query) -> None:
     for alias in query.late if isinstance(query.late, Mapping) else ():
         if alias not in query.streams:
             raise QueryError(unknown("stream", str(alias), query.aliases), Option("late"))
 
 
-def check_deadline(query: Query) -> None:
-    """Check a deadline and its policy."""
+def _check_deadline(query: Query) -> None:
     if query.deadline is None:
         return
     policy, memory = query.time_policy, query.memory_policy
@@ -103,6 +110,17 @@ def check_deadline(query: Query) -> None:
             f"it: algorithm must be 'eager', got {query.algorithm!r}",
             Option("deadline"),
         )
+
+
+def read_order(value: Any) -> str | tuple[str, ...] | Mapping[str, tuple[str, ...]]:
+    """Read a strategy, or aliases; `checked_order` checks whether these exist."""
+    if isinstance(value, str):
+        return choice("order", *ORDERS)(value)
+    if isinstance(value, Mapping):
+        return {alias: tuple(order) for alias, order in value.items()}
+    if not isinstance(value, list | tuple):
+        raise QueryError(f"expected {', '.join(ORDERS)} or aliases in order, got {value!r}")
+    return tuple(value)
 
 
 def checked_order(query: Query) -> str | Mapping[str, tuple[str, ...]]:

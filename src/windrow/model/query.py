@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from windrow.errors import Option, QueryError, placed
 from windrow.model.access import PATHS, Access
-from windrow.model.consistency import check_deadline, check_kind, check_late, check_limits, checked_order
+from windrow.model.consistency import ORDERS, check_consistency, checked_order, read_order
 from windrow.model.interval import Interval
 from windrow.model.join_kind import INNER, JoinShapes, read_how, read_match
 from windrow.model.limits import UNLIMITED, Deadline, MemoryLimit, read_disk_limit
@@ -44,7 +44,6 @@ from windrow.model.units import LONGEST, format_duration, parse_duration, parse_
 
 MIN_STREAMS = 2
 MAX_STREAMS = 8
-ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
 DURATION = "a duration such as '5 seconds'"
 NanRule = Literal["spark", "never"]
@@ -93,17 +92,6 @@ class Function:
     call: Callable[..., Any]
     returns: pa.DataType = field(default_factory=pa.bool_)
     vectorized: bool = False
-
-
-def _order(value: Any) -> str | tuple[str, ...] | Mapping[str, tuple[str, ...]]:
-    """Read a strategy, or aliases; whether these exist is checked later."""
-    if isinstance(value, str):
-        return choice("order", *ORDERS)(value)
-    if isinstance(value, Mapping):
-        return {alias: tuple(order) for alias, order in value.items()}
-    if not isinstance(value, list | tuple):
-        raise QueryError(f"expected {', '.join(ORDERS)} or aliases in order, got {value!r}")
-    return tuple(value)
 
 
 def _functions(value: Mapping[str, Function | Callable[..., Any]] | None) -> Mapping[str, Function]:
@@ -168,9 +156,8 @@ class Query:
     )
     late: str | timedelta | int | Mapping[str, str | timedelta | int] = setting(
         by_alias(duration()),
-        "How far a row may lag behind the newest of its stream in earlier batches; one for all streams, "
-        "or a mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its "
-        "own.",
+        "How far a row may lag behind the newest of its stream in earlier batches; one for all streams, or a "
+        "mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its own.",
         default="0 seconds",
         example=DURATION,
         show=_late_text,
@@ -227,7 +214,7 @@ class Query:
         Interval.parse, 'When old rows expire: "eager", or "every 10 seconds" of event time.', default=None
     )
     order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = setting(
-        _order,
+        read_order,
         f"{', '.join(ORDERS)}, or the order itself: aliases for all directions, or a mapping from the "
         "arriving stream's alias to the aliases it probes.",
         default="heuristic",
@@ -306,12 +293,9 @@ class Query:
         keep_read_values(self)
         with placed(Option("shed")):
             put(self, "shed", parse_shed(self.shed, self.memory_limit, self.time_limit))
-        check_limits(self)
-        check_deadline(self)
         with placed(Option("order")):
             put(self, "order", checked_order(self))
-        check_kind(self)
-        check_late(self)
+        check_consistency(self)
 
     def _check_streams(self) -> None:
         if not isinstance(self.streams, Mapping):
