@@ -141,6 +141,7 @@ def checked_order(query: Query) -> str | Mapping[str, tuple[str, ...]]:
     for alias in aliases:
         if alias not in order:
             raise QueryError(f"direction '{alias}' is missing; give an order for each of {aliases}")
+        # An order may leave out the arriving stream, which starts it.
         given = order[alias] if alias in order[alias] else (alias, *order[alias])
         _check_permutation(given, aliases, f"direction '{alias}': ")
         orders[alias] = given

@@ -109,6 +109,7 @@ def read_texts(given: Mapping[str, Any], known: Mapping[str, SettingField] = SET
     found = {}
     for name, value in given.items():
         with placed(Option(name)):
+            # Values by alias are read with their stream, so that errors name it.
             by_alias = known[name] is STREAM_SETTINGS.get(name) and isinstance(value, Mapping)
             found[name] = value if by_alias else known[name].read_text(value)
     return found

@@ -102,15 +102,12 @@ class HarvestHop:
 
     @cached_property
     def pieces(self) -> tuple[tuple[float, float], ...]:
-        """Disjoint ascending ages to probe, in basic windows: (from, to].
-
-        Of a basic window used in part, it is the end next to its better neighbour: scores change gradually,
-        so most matches lie on that side.
-        """
+        """Disjoint ascending ages to probe, in basic windows: (from, to]. The last may be used in part."""
         taken: list[tuple[float, float]] = []
         part = self.used - int(self.used)
         for rank, k in enumerate(self.probed):
             if part and rank == int(self.used):
+                # Next to the better neighbour: scores change gradually, so most matches lie on that side.
                 young = self._rank(k - 1) < self._rank(k + 1)
                 taken.append((float(k), k + part) if young else (k + 1 - part, k + 1.0))
             else:

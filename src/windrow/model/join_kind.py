@@ -189,6 +189,7 @@ def _with_roles(
         )
     if len(core) == len(aliases):
         return ()
+    # Streams that only filter come first: what they exclude need not be searched for further.
     filtering = [k for k, alias in enumerate(aliases) if roles[alias] in ("exists", "absent")]
     rest = [k for k in range(len(aliases)) if k not in core and k not in filtering]
     levels = [Level(k, roles[aliases[k]], match.get(aliases[k])) for k in (*filtering, *rest)]

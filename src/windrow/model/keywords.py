@@ -34,7 +34,7 @@ def checks_keywords(label: str) -> Callable[[T], T]:
                 if name in _OWNERS:
                     raise QueryError(f"{label} has no option '{name}'; it is an option of {_OWNERS[name]}")
                 raise QueryError(f"{label}: {unknown('option', name, known)}")
-            passed = list(known)[: len(given) - isinstance(target, type)]
+            passed = list(known)[: len(given) - isinstance(target, type)]  # without self
             for name in required:
                 if name not in options and name not in passed:
                     raise QueryError(f"{label}: '{name}' is missing")

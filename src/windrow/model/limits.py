@@ -43,6 +43,7 @@ class MemoryLimit:
                 return cls("rows", rows[0])
             match = _BYTES.fullmatch(value)
             if match is not None:
+                # As "MiB" is binary and "MB" decimal, so are "Mi" and "M".
                 unit = match[2].lower().removesuffix("b")
                 scale = _BINARY[unit[0]] if unit.endswith("i") and len(unit) == 2 else _SCALE.get(unit)
                 if scale is not None:
@@ -65,6 +66,7 @@ class MemoryLimit:
 
 
 _ENDLESS = 1 << 60
+"""Bytes that no disk has, and that can still be added to a memory limit in 64 bits."""
 
 
 def read_disk_limit(value: str | int | MemoryLimit | None) -> MemoryLimit | None:

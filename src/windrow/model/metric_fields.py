@@ -80,6 +80,7 @@ def in_turn(record: type, first: Any, second: Any, rows: Sequence[float]) -> dic
     """The metrics of `record` over two successive spans of time."""
 
     def both(m: Metric) -> Any:
+        # A gauge adds up over partitions, but not over time.
         rule = largest if m.merge is total and not m.counter else m.merge
         return rule([getattr(first, m.name), getattr(second, m.name)], rows)
 

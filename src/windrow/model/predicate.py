@@ -46,6 +46,7 @@ class JoinColumn:
     node: exp.Expression
     """The expression itself; not part of the column's identity, which is stream, text and type."""
 
+    # sqlglot compares expressions slowly, and the same text of one stream is the same expression.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JoinColumn) and self.key == other.key
 

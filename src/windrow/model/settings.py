@@ -172,6 +172,7 @@ def number(
     """Reader of a number that `accepts` takes. SQL and TOML pass values as written, so types are checked."""
 
     def read(value: Any) -> Any:
+        # True is an integer, but no number that anyone would write.
         of_kind = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
         if not of_kind or not accepts(value):
             raise QueryError(f"must be {expected}, got {value!r}")

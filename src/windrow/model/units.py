@@ -66,7 +66,7 @@ def parse_duration(value: str | timedelta) -> int:
         if scale is None:
             raise QueryError(f"unknown unit {match[2]!r} in {value!r}; use seconds, minutes, hours, days")
         if match[1].startswith("-"):
-            sign = -1.0
+            sign = -1.0  # of the whole: "-1 minute 30 seconds" is -90 seconds
         total += abs(float(match[1])) * scale
         rest = rest[match.end() :]
     if not value.strip():

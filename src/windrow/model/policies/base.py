@@ -151,5 +151,5 @@ class MemoryPolicy(Policy):
         if values.get("by") is not None:
             values["by"] = "given"
         plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
-        plain["monitor"] = self.monitor > 0
+        plain["monitor"] = self.monitor > 0  # how much of the memory may change, whether any may not
         return {"policy": self.name, **{k: repr(v) for k, v in plain.items()}}

@@ -154,6 +154,7 @@ class Harvesting(TimePolicy):
         """The length of a basic window, in microseconds."""
         if self.basic_micros is not None:
             return self.basic_micros
+        # A tenth of the shortest window, unless that cuts the longest one into too many.
         return max(1, min(spans) // BASIC_WINDOWS, -(-max(spans) // MOST_BASIC_WINDOWS))
 
 
