@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from rich.progress import Progress as Bars
 
 from windrow.cli.common import AsJson, HtmlOption, MasterOption, ParameterOption, SetOption
+from windrow.cli.sql import folder_of, parameter_values, read_script, replaced_settings
 from windrow.errors import Option, QueryError
 
 if TYPE_CHECKING:
-    from windrow.explanation.explanation import Explanation
     from windrow.spark.source_sample import SourceSample
 
 SAMPLE = 100_000
@@ -61,12 +61,34 @@ def explain_command(
       windrow explain pipeline.toml --set join.memory="64 MiB" --json
       windrow explain hot.sql -p threshold=30 --sample 0 --rate temperature=200
     """
+    from windrow.pipeline.toml_reader import read_pipeline
+
     stated, values = _numbers("--rate", rates), _numbers("--distinct", distinct)
     if html is not None and not html.parent.is_dir():
         raise QueryError(f"directory {html.parent} does not exist; create it first", Option("--html"))
     sample = 0 if values else sample  # stated distinct counts replace what a sample would show
-    console = Console(stderr=True)
-    found = _explain(file, stated, values, sample, changes or (), parameters, master, console)
+    pipeline = read_pipeline(Path(file), changes or ()) if Path(file).suffix == ".toml" else None
+    if pipeline is not None and parameters:
+        raise QueryError("is for SQL; use --set for a pipeline", Option("--parameter"))
+    parsed = None if pipeline is not None else read_script(file)
+    if parsed is not None:
+        parsed.check_selects()
+        script = (parameter_values(parameters), replaced_settings(changes))
+
+    from windrow.pipeline.explain_target import check_names, of_pipeline, of_statements
+    from windrow.spark.session import open_session
+    from windrow.spark.spark_errors import as_run_error
+    from windrow.spark.sql import relative_to
+
+    console, where = Console(stderr=True), master or (pipeline.run.master if pipeline is not None else None)
+    opened = open_session(where, "windrow explain", {})
+    with as_run_error(), opened as session, _progress(console) as progress:
+        if parsed is not None:
+            targets = of_statements(relative_to(parsed, folder_of(file)), session, *script)
+        elif pipeline is not None:
+            targets = of_pipeline(pipeline, session)
+        check_names(targets, stated)
+        found = [each.explained(each.by_alias(stated), values, sample, progress) for each in targets]
     if html is not None:
         from windrow.explanation.html_page import page
 
@@ -79,48 +101,6 @@ def explain_command(
         typer.echo(to_json([each.to_dict() for each in found]))
     elif html is None:
         typer.echo("\n\n".join(f"{each.name}: {each.query.on}\n{each}" for each in found))
-
-
-def _explain(
-    file: str,
-    rates: dict[str, float],
-    distinct: dict[str, float],
-    sample: int,
-    changes: Sequence[str],
-    parameters: Sequence[str] | None,
-    master: str | None,
-    console: Console,
-) -> list[Explanation]:
-    from windrow.cli.sql import folder_of, parameter_values, read_script, replaced_settings
-    from windrow.pipeline.toml_reader import read_pipeline
-
-    is_pipeline = Path(file).suffix == ".toml"
-    pipeline = read_pipeline(Path(file), changes) if is_pipeline else None
-    if pipeline is not None and parameters:
-        raise QueryError("is for SQL; use --set for a pipeline", Option("--parameter"))
-    values, settings = parameter_values(parameters), {} if is_pipeline else replaced_settings(changes)
-    parsed = None if is_pipeline else read_script(file)
-    if parsed is not None:
-        parsed.check_selects()
-
-    from windrow.pipeline.explain_target import check_names, of_pipeline, of_statements
-    from windrow.spark.session import open_session
-    from windrow.spark.spark_errors import as_run_error
-    from windrow.spark.sql import relative_to
-
-    where = master or (pipeline.run.master if pipeline is not None else None)
-    with (
-        as_run_error(),
-        open_session(where, "windrow explain", {}) as session,
-        _progress(console) as progress,
-    ):
-        if pipeline is not None:
-            targets = of_pipeline(pipeline, session)
-        else:
-            assert parsed is not None
-            targets = of_statements(relative_to(parsed, folder_of(file)), session, values, settings)
-        check_names(targets, rates)
-        return [each.explained(each.by_alias(rates), distinct, sample, progress) for each in targets]
 
 
 class _ProgressDisplay:
