@@ -15,6 +15,8 @@ from windrow.errors import QueryError
 from windrow.expr.types import as_decimal, decimal_type, is_text
 from windrow.expr.values import Value
 
+_WIDE = pa.decimal256(76, 38)
+
 
 def cast(value: Value, dtype: pa.DataType) -> Value:
     """The value as `dtype`, null where that is impossible. A value that has the type is not copied."""
@@ -48,8 +50,8 @@ def _prepared(value: Value, dtype: pa.DataType) -> Value:
         # Arrow requires room for every integer of the source type, even if the values are small.
         digits = as_decimal(source).precision + dtype.scale
         return pc.cast(value, decimal_type(digits, dtype.scale)) if digits > dtype.precision else value
-    if is_text(source) and pt.is_decimal(dtype):
-        return _from_text(value, dtype)
+    if is_text(source) and pt.is_decimal(dtype) and not dtype.equals(_WIDE):
+        return cast(cast(value, _WIDE), dtype)  # the text may have more digits than are kept
     if is_text(source) and pt.is_timestamp(dtype) and dtype.tz is not None:
         return _zoned_text(value, dtype)
     if pt.is_timestamp(source) and pt.is_timestamp(dtype):
@@ -68,12 +70,6 @@ def _floored(value: Value, dtype: pa.DataType) -> Value:
     if order.index(dtype.unit) >= order.index(value.type.unit):
         return value
     return pc.floor_temporal(value, unit=units[dtype.unit])
-
-
-def _from_text(value: Value, dtype: pa.DataType) -> Value:
-    """Reads the text as a wide decimal and then rounds: it may have more digits than `dtype`."""
-    wide = pa.decimal256(76, 38)
-    return cast(cast(value, wide), dtype) if not dtype.equals(wide) else value
 
 
 def _zoned_text(value: Value, dtype: pa.DataType) -> Value:

@@ -235,7 +235,9 @@ class _Evaluation:
 
     def _computed(self, op: str, left: Operand, right: Operand) -> Value:
         if pt.is_decimal(left.type) or pt.is_decimal(right.type):
-            left, right = (_exact(o) for o in (left, right))
+            # A literal is exact: 1.1, and not the nearest double.
+            exact = ((o, exact_number(o.node)) for o in (left, right))
+            left, right = (o if n is None else Operand(o.node, decimal_scalar(n)) for o, n in exact)
         answer = arithmetic(op, left.value, right.value)
         if answer is None:
             timed = any(pt.is_temporal(o.type) for o in (left, right))
@@ -337,12 +339,6 @@ def _nullif(operands: list[Operand]) -> Value:
     value = operands[0].value
     equal = pc.coalesce(compare("=", operands[0], operands[1]), pa.scalar(False))
     return pc.if_else(equal, pa.scalar(None, value.type), value)
-
-
-def _exact(operand: Operand) -> Operand:
-    """A literal beside a decimal as an exact decimal: 1.1 and not the nearest double."""
-    number = exact_number(operand.node)
-    return operand if number is None else Operand(operand.node, decimal_scalar(number))
 
 
 _Rule = Callable[[_Evaluation, Any], Value]

@@ -76,13 +76,9 @@ def _nanvl(x: Argument, instead: Argument) -> Value:
     return pc.if_else(_isnan(x), cast(instead.number(), _DOUBLE), cast(x.number(), _DOUBLE))
 
 
-def _greatest(first: Argument, *others: Argument) -> Value:
+def _extreme(call: Callable[..., Value]) -> Callable[..., Value]:
     """Ignores nulls; null only if all values are null."""
-    return pc.max_element_wise(*unified((first, *others), "greatest"))
-
-
-def _least(first: Argument, *others: Argument) -> Value:
-    return pc.min_element_wise(*unified((first, *others), "least"))
+    return lambda first, *others: call(*unified((first, *others), first.function))
 
 
 NUMBERS: dict[str, Callable[..., Value]] = {
@@ -105,6 +101,6 @@ NUMBERS: dict[str, Callable[..., Value]] = {
     "sign": lambda x: cast(pc.sign(x.number()), pa.int64()),
     "isnan": _isnan,
     "nanvl": _nanvl,
-    "greatest": _greatest,
-    "least": _least,
+    "greatest": _extreme(pc.max_element_wise),
+    "least": _extreme(pc.min_element_wise),
 }

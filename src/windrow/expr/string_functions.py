@@ -25,16 +25,16 @@ def _simple(call: Callable[..., Value], **options: str) -> Callable[[Argument], 
     return lambda x: call(x.text(), **options)
 
 
+def _list_size(x: Argument) -> Value:
+    return cast(pc.list_value_length(x.lists()), pa.int64())
+
+
 def _length(x: Argument) -> Value:
     if is_list(x.type):
-        return cast(pc.list_value_length(x.value), pa.int64())
+        return _list_size(x)
     if is_bytes(x.type):
         return cast(pc.binary_length(x.value), pa.int64())
     return cast(pc.utf8_length(x.text()), pa.int64())
-
-
-def _size(x: Argument) -> Value:
-    return cast(pc.list_value_length(x.lists()), pa.int64())
 
 
 def _substring(x: Argument, start: Argument, length: Argument | None = None) -> Value:
@@ -46,10 +46,6 @@ def _substring(x: Argument, start: Argument, length: Argument | None = None) -> 
     if first < 0 and stop is not None and stop >= 0:
         stop = None  # past the last character; as a stop, 0 would be before the first
     return pc.utf8_slice_codeunits(x.text(), start=first, stop=stop)
-
-
-def _left(x: Argument, count: Argument) -> Value:
-    return pc.utf8_slice_codeunits(x.text(), start=0, stop=max(0, count.constant_int()))
 
 
 def _right(x: Argument, count: Argument) -> Value:
@@ -133,9 +129,9 @@ STRINGS: dict[str, Callable[..., Value]] = {
     "rtrim": _simple(pc.utf8_rtrim, characters=" "),
     "reverse": _simple(pc.utf8_reverse),
     **dict.fromkeys(("length", "len", "char_length"), _length),
-    **dict.fromkeys(("size", "array_size", "cardinality"), _size),
+    **dict.fromkeys(("size", "array_size", "cardinality"), _list_size),
     **dict.fromkeys(("substring", "substr"), _substring),
-    "left": _left,
+    "left": lambda x, n: pc.utf8_slice_codeunits(x.text(), start=0, stop=max(0, n.constant_int())),
     "right": _right,
     "concat": _concat,
     "replace": _replace,

@@ -23,7 +23,9 @@ def check_consistency(query: Query) -> None:
     _check_limits(query)
     _check_deadline(query)
     _check_kind(query)
-    _check_late(query)
+    for alias in query.late if isinstance(query.late, Mapping) else ():
+        if alias not in query.streams:
+            raise QueryError(unknown("stream", str(alias), query.aliases), Option("late"))
 
 
 def _check_limits(query: Query) -> None:
@@ -78,12 +80,6 @@ def _check_kind(query: Query) -> None:
             f"results of this join have a column '{CERTAIN}' under a limit; rename the stream",
             Option("streams"),
         )
-
-
-def _check_late(query: Query) -> None:
-    for alias in query.late if isinstance(query.late, Mapping) else ():
-        if alias not in query.streams:
-            raise QueryError(unknown("stream", str(alias), query.aliases), Option("late"))
 
 
 def _check_deadline(query: Query) -> None:

@@ -73,15 +73,10 @@ def _read_table(
     alias = table.alias_or_name
     node = within if isinstance(within, Within) else table
     with text.locating(node), placed(Option("within", stream=alias)):
-        size = _size(within) if isinstance(within, Within) else within
+        size = within.size if isinstance(within, Within) else within
         window = None if size is None else Window.parse(size)
     keys = tuple(within.expressions) if isinstance(within, Within) else ()
     return FromItem(alias, name, window, keys, (known or {}).get(name, StreamInfo()), span_of(table))
-
-
-def _size(within: Within) -> str:
-    size = str(within.this)
-    return size.lower() if within.args["kind"] == "time" else f"{size} {within.args['kind']}"
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,12 @@ class Within(exp.Expression):
 
     arg_types: ClassVar = {"this": True, "kind": True, "expressions": False}
 
+    @property
+    def size(self) -> str:
+        """As `Window.parse` reads it."""
+        kind = self.args["kind"]
+        return str(self.this).lower() if kind == "time" else f"{self.this} {kind}"
+
 
 class Assignment(exp.Expression):
     """`memory = '64 MiB'`."""
