@@ -10,7 +10,6 @@ from typing import Any
 
 from windrow.engine.shared.grouping import QueryGroup
 from windrow.explanation.dry_run import DryRun
-from windrow.explanation.html_page import page
 from windrow.harvest.time_curve import TimeCurve
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.limits import MemoryLimit
@@ -27,7 +26,14 @@ class Rendered(ABC):
     def to_dict(self) -> dict[str, Any]: ...
 
     @abstractmethod
-    def page(self) -> str: ...
+    def _contents(self) -> tuple[str, list[dict[str, Any]], list[str]]:
+        """Title, joins and shared queries of the page."""
+
+    def page(self) -> str:
+        """One self-contained HTML page with the plan and the curves."""
+        from windrow.explanation.html_page import page  # few programs draw one
+
+        return page(*self._contents())
 
     def to_json(self, indent: int | None = 1) -> str:
         return to_json(self.to_dict(), indent)
@@ -213,9 +219,8 @@ class Explanation(Rendered):
             ],
         }
 
-    def page(self) -> str:
-        """One self-contained HTML page with the plan and the curves."""
-        return page(self.name or self.query.on, [self.to_dict()])
+    def _contents(self) -> tuple[str, list[dict[str, Any]], list[str]]:
+        return self.name or self.query.on, [self.to_dict()], []
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,10 +251,8 @@ class SharedExplanation(Rendered):
             "joins": [join.to_dict() for join in self.joins],
         }
 
-    def page(self) -> str:
-        """One self-contained HTML page."""
-        shown = self.to_dict()
-        return page("Shared joins", shown["joins"], ["\n".join(group["text"]) for group in shown["groups"]])
+    def _contents(self) -> tuple[str, list[dict[str, Any]], list[str]]:
+        return "Shared joins", [join.to_dict() for join in self.joins], [str(group) for group in self.groups]
 
 
 def _indented(text: str) -> list[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from inspect import signature
 from numbers import Integral, Real
-from textwrap import fill as wrapped
+from textwrap import fill
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, dataclass_transform
 
@@ -129,23 +130,24 @@ def documents(known: Mapping[str, SettingField]) -> Callable[[C], C]:
     A parameter that has an entry of its own keeps it.
     """
 
-    def fill(function: C) -> C:
+    def document(function: C) -> C:
         text = function.__doc__ or ""
         named = [n for n in signature(function).parameters if n in known and f"\n    {n}\n" not in text]
         function.__doc__ = text.replace("    {options}", _entries({name: known[name] for name in named}))
         return function
 
-    return fill
+    return document
 
 
 def _entries(settings: Mapping[str, SettingField]) -> str:
     """Entries of a docstring's section of parameters."""
-    indent = " " * 8
-    helps = {
-        name: wrapped(each.help, 110, initial_indent=indent, subsequent_indent=indent)
-        for name, each in settings.items()
-    }
-    return "\n".join(f"    {name}\n{text}" for name, text in helps.items())
+    return "\n".join(f"    {name}\n{_wrapped(each.help)}" for name, each in settings.items())
+
+
+@cache
+def _wrapped(help: str) -> str:
+    """Wrapping takes time at every start, and classes inherit settings."""
+    return fill(help, 110, initial_indent=" " * 8, subsequent_indent=" " * 8)
 
 
 def check_known(given: Mapping[str, Any], known: Mapping[str, SettingField]) -> None:
