@@ -84,10 +84,12 @@ class Classifier:
 
     def similarity(self, node: exp.Expr) -> SetSimilarity | None:
         """The set similarity that a conjunct requires; None for any other conjunct."""
-        bound, call = _ascending(node)
-        columns = None if bound is None or call is None else self._set_columns(call)
-        threshold = None if bound is None else fold(bound)
-        if bound is None or call is None or columns is None or threshold is None or threshold.is_time:
+        sides = _ascending(node)
+        if sides is None:
+            return None
+        bound, call = sides
+        columns, threshold = self._set_columns(call), fold(bound)
+        if columns is None or threshold is None or threshold.is_time:
             return None
         strict = isinstance(node, exp.GT | exp.LT)
         if call.name.lower() == "overlap":
@@ -135,11 +137,12 @@ class Classifier:
 
     def _band(self, node: exp.Expr) -> Band | None:
         """The band of `abs(x - y) <= e` or `e >= abs(x - y)`."""
-        call, width = _ascending(node)
-        given = None if call is None else self._arguments(call, ("abs",), 1)
-        difference = None if given is None else given[0].unnest()
-        constant = None if width is None else fold(width)
-        if width is None or constant is None or not isinstance(difference, exp.Sub):
+        sides = _ascending(node)
+        if sides is None:
+            return None
+        call, width = sides
+        given, constant = self._arguments(call, ("abs",), 1), fold(width)
+        if given is None or constant is None or not isinstance(difference := given[0].unnest(), exp.Sub):
             return None
         strict = isinstance(node, exp.LT | exp.GT)
         return self._banded(difference.left, difference.right, width, constant, strict, "abs")
@@ -198,13 +201,13 @@ def _columns(
     return x, y
 
 
-def _ascending(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | tuple[None, None]:
-    """The smaller and the larger side of an inequality."""
+def _ascending(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """The smaller and the larger side of an inequality; None for any other expression."""
     if isinstance(node, exp.LT | exp.LTE):
         return node.left.unnest(), node.right.unnest()
     if isinstance(node, exp.GT | exp.GTE):
         return node.right.unnest(), node.left.unnest()
-    return None, None
+    return None
 
 
 def _in_units(constant: Constant, dtype: pa.DataType) -> Fraction | None:

@@ -7,7 +7,7 @@ into a query and its execution.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
@@ -19,6 +19,7 @@ from windrow.model.settings import (
     keep_read_values,
     number,
     optional,
+    required_settings,
     setting,
     settings_class,
     settings_of,
@@ -97,8 +98,8 @@ class Execution:
 
 STREAM_SETTINGS = settings_of(Stream)
 """Settings of a stream: one value for all streams, or a mapping by alias."""
-OPTIONAL_OF_STREAM = frozenset(f.name for f in fields(Stream) if f.default is None)
-"""Those that a mapping may leave out."""
+REQUIRED_OF_STREAM = required_settings(Stream)
+"""Those that a mapping must have for every stream."""
 EXECUTION_SETTINGS = settings_of(Execution)
 SETTINGS: Mapping[str, SettingField] = {**STREAM_SETTINGS, **settings_of(Query), **EXECUTION_SETTINGS}
 
@@ -140,10 +141,10 @@ def _of_stream(alias: str, aliases: Sequence[str], given: Mapping[str, Any]) -> 
                 for named in value:
                     if named not in aliases:
                         raise QueryError(unknown("stream", str(named), aliases))
-                if alias not in value and name not in OPTIONAL_OF_STREAM:
+                if alias not in value and name in REQUIRED_OF_STREAM:
                     raise QueryError(f"stream '{alias}' is missing; give one for each of {list(aliases)}")
                 value = value.get(alias)
-            if value is None and name not in OPTIONAL_OF_STREAM:
+            if value is None and name in REQUIRED_OF_STREAM:
                 raise QueryError(f"is missing; give one for all streams, or one for each of {list(aliases)}")
         found[name] = value
     return found

@@ -98,6 +98,12 @@ def settings_of(kind: type) -> dict[str, SettingField]:
     return {f.name: f.metadata["setting"] for f in fields(kind) if "setting" in f.metadata}
 
 
+def required_settings(kind: type) -> list[str]:
+    """Names of the settings without a default."""
+    own = (f for f in fields(kind) if "setting" in f.metadata)
+    return [f.name for f in own if f.default is MISSING and f.default_factory is MISSING]
+
+
 def read_values(instance: Any) -> dict[str, Any]:
     """Read every setting of an instance."""
     found = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from windrow.errors import Option, QueryError, located, placed, unknown
-from windrow.model.execution import OPTIONAL_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
-from windrow.model.settings import settings_of
+from windrow.model.execution import REQUIRED_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
+from windrow.model.settings import required_settings, settings_of
 from windrow.model.source import STATIC, Source
 from windrow.pipeline.spec import Aggregation, FileLocation, Pipeline, RunSettings, Sink, Trigger
 
@@ -23,8 +23,14 @@ SINK_KEYS = tuple(settings_of(Sink))
 RUN_KEYS = (*settings_of(RunSettings), "state")
 JOIN_KEYS = tuple(name for name, each in SETTINGS.items() if each.texts and name not in RUN_KEYS)
 PATH_KEYS = ("path", "checkpoint", "state", "metrics", "late_rows")
-EXAMPLES = {"format": "parquet", "on": "a.id = b.id", "time": "at"}
-EXAMPLES |= {"within": "5 minutes", "window": "1 minute"}
+EXAMPLES = {
+    "format": "parquet",
+    "on": "a.id = b.id",
+    "time": "at",
+    "within": "5 minutes",
+    "window": "1 minute",
+}
+"""Of keys that must not be missing."""
 
 
 def read_pipeline(file: Path, changes: Sequence[str] = ()) -> Pipeline:
@@ -112,9 +118,9 @@ class Section:
     def read(self, kind: type[T], **given: Any) -> T:
         """A value whose settings are in this table. Those in `given` are defaults, or no settings."""
         settings = settings_of(kind)
-        for field in fields(kind):  # type: ignore[arg-type]
-            if field.name in settings and field.name not in given and field.default is field.default_factory:
-                self.require(field.name)
+        for name in required_settings(kind):
+            if name not in given:
+                self.require(name)
         own = {name: value for name, value in self.values.items() if name in settings}
         with placed(self.place):
             return kind(**given | read_texts(own, settings))
@@ -170,6 +176,6 @@ def _join_settings(join: Section, streams: Mapping[str, Section]) -> dict[str, A
             alias: table.values.get(name, join.values.get(name)) for alias, table in streams.items()
         }
         for alias, table in streams.items():
-            if given[name][alias] is None and name not in OPTIONAL_OF_STREAM:
+            if given[name][alias] is None and name in REQUIRED_OF_STREAM:
                 table.require(name)
     return given
