@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from windrow.expr.casts import cast
+from windrow.expr.encoding import raw_values
 from windrow.expr.types import as_decimal, common_type, finer, is_moment, is_number, mixed_zones
-from windrow.expr.values import Value, from_numpy, from_unscaled, rowwise, to_numpy, unscaled, valid_mask
+from windrow.expr.values import Value, from_numpy, from_unscaled, rowwise, to_numpy, valid_mask
 
 _CHECKED: dict[str, Callable[..., Value]] = {
     "+": pc.add_checked,
@@ -101,7 +102,8 @@ def _remainder(left: Value, right: Value, dtype: pa.DataType) -> Value:
 def _fmod(left: pa.Array, right: pa.Array) -> pa.Array:
     dtype = left.type
     scaled = pt.is_decimal(dtype)
-    x, y = (unscaled(v) if scaled else to_numpy(v, dtype) for v in (left, right))
+    # A decimal of up to 18 digits fits the low half of its 128 bits.
+    x, y = (raw_values(v, np.int64, 2)[::2] if scaled else to_numpy(v, dtype) for v in (left, right))
     zero = y == 0
     with np.errstate(invalid="ignore"):
         rest = np.fmod(x, np.where(zero, 1, y))

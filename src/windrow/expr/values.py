@@ -93,13 +93,6 @@ def valid_mask(*arrays: pa.Array) -> np.ndarray:
     return mask
 
 
-def unscaled(array: pa.Array) -> np.ndarray:
-    """The integers that a decimal128 of up to 18 digits stores, undefined in null rows."""
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64)
-    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]  # 18 digits fit the low 64 bits
-    return np.ascontiguousarray(low)
-
-
 def from_unscaled(numbers: np.ndarray, valid: np.ndarray, dtype: pa.DataType) -> pa.Array:
     """The decimal128 array that stores these integers, null where `valid` is false."""
     words = np.column_stack([numbers, numbers >> 63])  # the high 64 bits repeat the sign
