@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from windrow.cli.common import AsJson, HtmlOption, MasterOption, ParameterOption, SetOption
 from windrow.cli.sql import folder_of, parameter_values, read_script, replaced_settings
 from windrow.errors import Option, QueryError
-
-if TYPE_CHECKING:
-    from windrow.spark.source_sample import SourceSample
 
 SAMPLE = 100_000
 """Maximum of sampled rows per stream."""
@@ -81,14 +77,16 @@ def explain_command(
     from windrow.spark.sql import relative_to
 
     console, where = Console(stderr=True), master or (pipeline.run.master if pipeline is not None else None)
-    opened = open_session(where, "windrow explain", {})
-    with as_run_error(), opened as session, _progress(console) as progress:
+    # A progress bar on a terminal; elsewhere a line per stream that was read.
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bars = Progress(*columns, console=console, transient=True)
+    with as_run_error(), open_session(where, "windrow explain", {}) as session, bars:
         if parsed is not None:
             targets = of_statements(relative_to(parsed, folder_of(file)), session, *script)
         elif pipeline is not None:
             targets = of_pipeline(pipeline, session)
         check_names(targets, stated)
-        found = [each.explained(each.by_alias(stated), values, sample, progress) for each in targets]
+        found = [each.explained(each.by_alias(stated), values, sample, bars) for each in targets]
     if html is not None:
         from windrow.explanation.html_page import page
 
@@ -101,30 +99,6 @@ def explain_command(
         typer.echo(to_json([each.to_dict() for each in found]))
     elif html is None:
         typer.echo("\n\n".join(f"{each.name}: {each.query.on}\n{each}" for each in found))
-
-
-class _ProgressDisplay:
-    """A progress bar on a terminal; elsewhere a line per stream that was read."""
-
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._bar = bars.add_task("starting", total=None)
-
-    def reading(self, stream: str, taken: SourceSample | None) -> None:
-        if taken is None:
-            self._bars.update(self._bar, description=f"reading {stream}", total=None)
-        else:
-            self._bars.console.print(f"read {taken} of {stream}", highlight=False, markup=False)
-
-    def learning(self, done: int, of: int) -> None:
-        self._bars.update(self._bar, description="learning from rows", completed=done, total=of)
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[_ProgressDisplay]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, console=console, transient=True) as bars:
-        yield _ProgressDisplay(bars)
 
 
 def _numbers(option: str, given: Sequence[str] | None) -> dict[str, float]:

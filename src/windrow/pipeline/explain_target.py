@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rich.progress import Progress, TaskID
 
 from windrow.errors import Option, QueryError, located, unknown
 from windrow.explanation.explain import explain, explain_sample
@@ -32,14 +33,6 @@ from windrow.sql_frontend.statement import Statement
 
 UNREADABLE = (*ENDLESS, "kafka", "arrow")
 """Formats that cannot be sampled: they have no end, no order that shows rates, or no reader in Spark."""
-
-
-class ExplainProgress(Protocol):
-    """Receives the progress of an explanation."""
-
-    def reading(self, stream: str, taken: SourceSample | None) -> None: ...
-
-    def learning(self, done: int, of: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -64,10 +57,10 @@ class ExplainTarget:
         rates: Mapping[str, float],
         distinct: Mapping[str, float],
         sample: int,
-        progress: ExplainProgress,
+        bars: Progress,
     ) -> Explanation:
         """Explain from at most `sample` rows per stream; from stated rates if `sample` is 0 or there is no
-        data."""
+        data. `bars` shows the progress."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
         layout = self.prepared.described
         described = {f.alias for f in self.prepared.frames if isinstance(f.data, FileStream)}
@@ -77,11 +70,11 @@ class ExplainTarget:
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
         if sample and self.readers and not distinct:
-            data, calls = {}, 0
+            data, calls, bar = {}, 0, bars.add_task("", total=None)
             for alias, read in self.readers.items():
-                progress.reading(self.names[alias], None)
+                bars.update(bar, description=f"reading {self.names[alias]}")
                 taken = read(sample)
-                progress.reading(self.names[alias], taken)
+                bars.console.print(f"read {taken} of {self.names[alias]}", highlight=False, markup=False)
                 data[alias] = taken.rows
                 source = self.sources.get(alias)
                 if source is not None and (most := source.number_option("maxFilesPerTrigger")):
@@ -92,7 +85,7 @@ class ExplainTarget:
                 rates,
                 self.every,
                 workers,
-                progress.learning,
+                partial(_learning, bars, bar),
                 divided=Partitions(self._split, calls or None),
             )
         else:
@@ -175,6 +168,10 @@ def of_statements(
         )
 
     return [target(statement, members) for members in sharing(script.statements) for statement in members]
+
+
+def _learning(bars: Progress, bar: TaskID, done: int, of: int) -> None:
+    bars.update(bar, description="learning from rows", completed=done, total=of)
 
 
 def _read(pipeline: Pipeline, batch: Any, source: Source, time: str, most: int) -> SourceSample:
