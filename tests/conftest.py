@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 from driver import Drivers
 from places import Place
 
-# Half of what a short-lived Java takes goes into compiling for a long life. Much of the rest goes into verifying
-# classes, and into starting processes.
+# Half of what a short-lived Java takes goes into compiling for a long life. Much of the rest goes into
+# verifying classes, and into starting processes.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK"

@@ -100,7 +100,7 @@ def test_a_wrong_window(within: object, words: list[str]) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "x", None])
 def test_a_wrong_seed(seed: object) -> None:
-    with refused(wr.QueryError, "seed", "whole number from 0 up", repr(seed)):
+    with refused(wr.QueryError, "seed", "whole number of at least 0", repr(seed)):
         wr.Query(TWO, "a.k = b.k", seed=seed)
 
 

@@ -37,7 +37,7 @@ def test_whatever_is_set_is_taken_or_refused_by_name(name: str) -> None:
     [
         (
             lambda: wr.policies.Age(buckets="many"),
-            "shed age: buckets: must be a whole number from 1, got 'many'",
+            "shed age: buckets: must be a whole number of at least 1, got 'many'",
         ),
         (lambda: wr.policies.Age(buckets=10**9), "buckets: must be at most 10,000, got 1,000,000,000"),
         (lambda: wr.policies.Age(curves={"a": ()}), "curves: expected numbers from 0"),

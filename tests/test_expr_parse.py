@@ -7,8 +7,7 @@ import pytest
 
 from windrow.errors import QueryError
 from windrow.expr.dialect import render
-from windrow.expr.parse import conjuncts, parse, references
-from windrow.expr.resolve import resolve
+from windrow.expr.parse import conjuncts, parse, references, resolve
 
 
 @pytest.mark.parametrize(

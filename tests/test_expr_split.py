@@ -16,8 +16,7 @@ import pytest
 from windrow.errors import QueryError
 from windrow.expr.evaluate import evaluate
 from windrow.expr.join_columns import encoded_column
-from windrow.expr.parse import parse
-from windrow.expr.resolve import resolve
+from windrow.expr.parse import parse, resolve
 from windrow.expr.split_predicate import split_predicate
 from windrow.model.predicate import Atom, Band, Comparison, Equality
 from windrow.model.query import Function

@@ -89,7 +89,7 @@ def test_a_harvest_survives_json_and_adds_up(seed, streams, z):
         assert told["output"] == direction.output
         for hop, each in zip(direction.hops, told["hops"], strict=True):
             assert (each["stream"], each["fraction"], each["found"]) == (hop.stream, hop.fraction, hop.found)
-            assert tuple(each["best"]) == hop.looked_at
+            assert tuple(each["best"]) == hop.probed
             assert tuple(map(tuple, each["pieces"])) == hop.pieces
     assert harvest.cost <= z * harvest.full_cost * (1 + 1e-9)
     assert harvest.everything == (z == 1)

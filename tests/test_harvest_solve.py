@@ -98,7 +98,7 @@ def test_greedy_takes_the_step_its_metric_prefers():
     for metric in METRICS:
         assert greedy(model, 0.5, metric)[0, 0] == 1
     harvest = solve(model, 0.5)
-    assert harvest.directions[0].hops[0].looked_at == (1,)
+    assert harvest.directions[0].hops[0].probed == (1,)
     assert harvest.output == pytest.approx(6, rel=1e-6)
 
 

@@ -31,7 +31,7 @@ def test_what_is_certain_is_right(policy: str, case: OuterCase, limit: int) -> N
     assume(applies(policy, case))
     output, measured = case.run(memory=f"{limit} rows", shed=policy)
     answer, told = case.answer(), CERTAIN in output.column_names
-    assert told == case.query(memory="9 rows").kind.tells_certainty
+    assert told == case.query(memory="9 rows").kind.reports_certainty
     sure = output.filter(output.column(CERTAIN)) if told else output
     surplus = outer_ids(sure) - answer
     assert not surplus
@@ -87,7 +87,7 @@ def test_what_is_certain_is_right_in_no_time(
     settings = {"memory": limit, "shed": ("random", policy)} if limit else {"shed": policy}
     output, measured = play(case, capacity, cut, deadline="1 second", **settings)
     answer, told = case.answer(), CERTAIN in output.column_names
-    assert told == case.query(memory="9 rows").kind.tells_certainty
+    assert told == case.query(memory="9 rows").kind.reports_certainty
     sure = output.filter(output.column(CERTAIN)) if told else output
     surplus = outer_ids(sure) - answer
     assert not surplus

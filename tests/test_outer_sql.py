@@ -13,7 +13,7 @@ import windrow as wr
 from pipelines import in_microseconds
 from spark_tools import Stream, failing, frame, rows, run, spark
 from windrow.pipeline.toml_reader import read_pipeline
-from windrow.sql_frontend.parser import read_script
+from windrow.sql_frontend.parser import parse_script
 
 SPANS = {"a": 4, "b": 2, "c": 3}
 DATA = {"a": rows(1, 200), "b": rows(2, 60), "c": rows(3, 60)}
@@ -120,7 +120,7 @@ WRONG = {
 
 @pytest.mark.parametrize("told", WRONG)
 def test_what_sql_refuses(told: str) -> None:
-    assert told in failing(lambda: read_script(WRONG[told], time="ts"))
+    assert told in failing(lambda: parse_script(WRONG[told]).bind(time="ts"))
 
 
 def test_a_pipeline_says_how(tmp_path) -> None:

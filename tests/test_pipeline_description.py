@@ -117,11 +117,11 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         (
             'path = "s3:',
             'mode = "apend"\npath = "s3:',
-            r"sink: unknown mode 'apend'. Did you mean 'append'\?",
+            r"sink: mode: unknown mode 'apend'. Did you mean 'append'\?",
         ),
         ('path = "s3:', 'mode = "update"\npath = "s3:', "sink: 'parquet' files only take mode 'append'"),
         ('watermark = "5 seconds"', 'watermark = "x"', "aggregate: watermark: expected a duration"),
-        ("[join]", "[join]\npartitions = 0", "join: partitions: expected a number from 1, got 0"),
+        ("[join]", "[join]\npartitions = 0", "join: partitions: must be a whole number of at least 1, got 0"),
         ("[join]", "[join]\ncross = 1", "join: cross: expected true or false, got 1"),
         ("[join]", "[join]\nmemory = '1 fish'", "join: memory: expected '256 MiB'"),
         ("[join]", "[join]\nmemory = '1 MiB'\nshed = 'aeg'", "join: shed: .*Did you mean 'age'"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from queries import examples
 from windrow.errors import QueryError
+from windrow.explanation.allocate import allocate
 from windrow.memory_models.age_curve import AgeCurve, split
 from windrow.memory_models.allocation import RecallCurve, allocate_max_min
 from windrow_lab.frequency_model import FrequencyModel
@@ -130,7 +131,7 @@ def test_prints_what_a_planner_asks():
     assert "95 % needs 310 MiB" in str(curve).splitlines()
     assert "99 % needs more than is known" in str(RecallCurve([0, 10], [0, 0.95])).splitlines()
     assert "50 % needs 500 rows" in str(RecallCurve([0, 1000], [0, 1], "rows")).splitlines()
-    assert str(allocate_max_min([curve], 310 * MIB)) == "join 0: 310 MiB, recall 95.0 %"
+    assert str(allocate({"one": curve}, 310 * MIB)) == "one: 310 MiB, recall 95.0 %"
 
 
 def test_of_age_follows_the_split():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windrow.errors import QueryError
-from windrow.model.query import ALGORITHMS, ORDERS
+from windrow.model.query import ALGORITHMS, ORDERS, Query, Stream
 from windrow.planning.cost import plan_cost
 from windrow.planning.order import (
     STRATEGIES,
@@ -118,12 +118,15 @@ def test_every_order_a_query_may_name_has_a_strategy():
 
 
 def test_unknown_names_are_refused_with_a_hint():
+    def described(count: int, **settings: str) -> Query:
+        return Query({alias: Stream("at", "5 s") for alias in "abcdef"[:count]}, "a.k = b.k", **settings)
+
     with pytest.raises(QueryError, match="Did you mean 'heuristic'"):
-        choose_orders(TABLE_5, "heuristics", "eager")
+        described(2, order="heuristics")
     with pytest.raises(QueryError, match="Did you mean 'naive'"):
-        choose_orders(TABLE_5, "heuristic", "naiv")
+        described(2, algorithm="naiv")
     with pytest.raises(QueryError, match="up to 5 streams"):
-        choose_orders(on_one_attribute(*[(1, 1, 1)] * 6), "exhaustive", "eager")
+        described(6, order="exhaustive")
 
 
 def test_eight_streams_are_ordered():

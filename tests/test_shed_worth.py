@@ -179,7 +179,7 @@ def test_wrong_initial_priority_is_told_as_such() -> None:
         ({"penalty": -1.0}, "penalty: must be a number from 0"),
         ({"decay": math.inf}, "decay: must be a number from 0"),
         ({"initial": math.nan}, "initial: must be finite"),
-        ({"k": 0}, "k: must be a whole number from 1"),
+        ({"k": 0}, "k: must be a whole number of at least 1"),
         ({"tolerance": 1.0}, "tolerance: must be a fraction from 0"),
         ({"by": 3}, "expected an expression such as 'b.price'"),
         ({"by": {}}, "expected an expression such as 'b.price'"),

@@ -110,7 +110,7 @@ def test_types_and_nullability_come_through():
         ({"time": "k"}, r"time column 'k' must be a timestamp"),
         ({"time": {"a": "ts"}}, r"time: stream 'b' is missing"),
         ({"within": {"a": "1 s", "B": "1 s"}}, r"within: unknown stream 'B'"),
-        ({"partitions": 0}, r"partitions: expected a number from 1"),
+        ({"partitions": 0}, r"partitions: must be a whole number of at least 1"),
         ({"partitioning": "kee"}, r"Did you mean 'key'"),
         ({"on": "a.k < 3 and b.k < 3"}, r"no condition links"),
     ],

@@ -18,7 +18,7 @@ from stored import newest, publish, store
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import restore
 from windrow.errors import QueryError, StateError
-from windrow.sql_frontend.parser import read_script
+from windrow.sql_frontend.parser import parse_script
 from windrow.window import spill_files
 
 CALLS = stored.batches(12, 2_000)
@@ -242,10 +242,11 @@ def test_shared_joins_do_not_spill() -> None:
 def test_queries_and_sql_say_what_spills() -> None:
     asked = spilling(memory="2 GiB", disk="20 GiB", shed="age")
     assert "memory=2 GiB, disk=20 GiB" in repr(asked)
-    (statement,) = read_script(
+    parsed = parse_script(
         """SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 5 s
         WITH (time = 'at', memory = '2 GiB', disk = 'unlimited')"""
-    ).statements
+    )
+    (statement,) = parsed.bind().statements
     assert statement.query.disk_limit.is_unlimited and statement.query.shed_limit is None
     assert "memory   2 GiB and unlimited on disk" in str(statement)
     explained = wr.explain(

@@ -6,7 +6,7 @@ import pytest
 
 import windrow as wr
 from spark_tools import failing
-from windrow.sql_frontend.parser import parse_script, read_script
+from windrow.sql_frontend.parser import parse_script
 from windrow.sql_frontend.scope import StreamInfo
 
 # The text, the words the carets stand under, and a part of what is said.
@@ -94,7 +94,7 @@ def place(message: str) -> tuple[int, int, str]:
 
 @pytest.mark.parametrize(("text", "words", "told"), WRONG)
 def test_the_carets_stand_under_the_place(text, words, told):
-    message = failing(lambda: read_script(text, time="at"))
+    message = failing(lambda: parse_script(text).bind(time="at"))
     assert told in message, message
     line, _, found = place(message)
     assert line == 1 and found.startswith(words), message
@@ -104,13 +104,15 @@ def test_the_carets_stand_under_the_place(text, words, told):
 def test_in_a_longer_text_the_line_is_told(text, words, told):
     """A statement in front, a tab, letters outside ASCII: the place stays the place."""
     before = "SELECT a.x FROM a, b WHERE a.k = 'ü→' WINDOW 1 s;\n\n\t"
-    message = failing(lambda: read_script(before + text, time="at"))
+    message = failing(lambda: parse_script(before + text).bind(time="at"))
     line, column, found = place(message)
     assert line == 3 and column > 1 and found.startswith(words), message
 
 
 def test_several_lines():
-    message = failing(lambda: read_script("SELECT a.x\nFROM a, b\nWHERE a.k = c.k\nWINDOW 1 s", time="at"))
+    message = failing(
+        lambda: parse_script("SELECT a.x\nFROM a, b\nWHERE a.k = c.k\nWINDOW 1 s").bind(time="at")
+    )
     assert message == (
         "sql, line 3, column 13: unknown stream 'c'. Available: a, b\n    WHERE a.k = c.k\n                ^"
     )
@@ -120,11 +122,11 @@ def test_unknown_names_get_the_nearest():
     known = {"bids": StreamInfo(("price", "at"), "at"), "asks": StreamInfo(("price", "at"), "at")}
     text = "SELECT b.prize FROM {} b, asks a WHERE a.price = b.price WINDOW 1 s"
     assert "Did you mean 'price'? Available: at, price" in failing(
-        lambda: read_script(text.format("bids"), known=known)
+        lambda: parse_script(text.format("bids")).bind(known=known)
     )
-    assert "Did you mean 'bids'?" in failing(lambda: read_script(text.format("bid"), known=known))
+    assert "Did you mean 'bids'?" in failing(lambda: parse_script(text.format("bid")).bind(known=known))
     alone = "SELECT prise FROM bids b, asks a WHERE a.price = b.price WINDOW 1 s"
-    assert "Did you mean 'price'" in failing(lambda: read_script(alone, known=known))
+    assert "Did you mean 'price'" in failing(lambda: parse_script(alone).bind(known=known))
 
 
 @pytest.mark.parametrize("text", ["", "  ", ";", "-- nothing\n"])
@@ -138,7 +140,7 @@ def test_no_text():
 
 
 def test_a_time_is_needed():
-    message = failing(lambda: read_script("SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 1 s"))
+    message = failing(lambda: parse_script("SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 1 s").bind())
     assert "its time column is not known" in message and place(message)[2].startswith("s a")
 
 
@@ -151,6 +153,6 @@ def test_a_text_cut_anywhere_is_refused_or_read(cut):
     )
     for broken in (text[:cut], text[cut:], text[:cut] + text[cut + 3 :], text[:cut] + ")" + text[cut:]):
         try:
-            read_script(broken, time="at")
+            parse_script(broken).bind(time="at")
         except wr.QueryError as error:
             assert str(error).startswith("sql")

@@ -95,7 +95,7 @@ def realised(truth: HarvestModel, harvest: Harvest) -> tuple[float, float]:
         entering = float(truth.rates[i])
         for j, hop in enumerate(direction.hops):
             rows, scores = truth.rows[hop.stream], truth.scores[i, j]
-            looked = list(hop.looked_at)
+            looked = list(hop.probed)
             cost += entering * rows * hop.fraction
             entering *= float(truth.selectivities[i, j] * rows * scores[looked].sum() / scores.sum())
         output += entering

@@ -8,26 +8,27 @@ from typing import Annotated
 import typer
 
 import windrow
-from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json, require_lab
+from windrow.cli.common import FAILED, AsJson, CoresOption, command_group, output, print_json, require_lab
 from windrow.cli.explain import explain_command
 from windrow.cli.lab import app as lab
 from windrow.cli.queries import app as queries
-from windrow.cli.report import report_command
 from windrow.cli.run import run_command
 from windrow.cli.sql import sql_command
 from windrow.cli.state import app as state
 
-app = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog=CODES,
+app = command_group(
+    """Windrow joins data streams over sliding windows, and reports how complete the results are.
+
+    [dim]Examples:[/dim]
+      windrow demo
+      windrow explain pipeline.toml --html plan.html
+      windrow run pipeline.toml
+      windrow --install-completion
+    """
 )
 app.command("run")(run_command)
 app.command("sql")(sql_command)
 app.command("explain")(explain_command)
-app.command("report")(report_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
 app.add_typer(queries, name="queries")
@@ -45,18 +46,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Windrow joins data streams over sliding windows, and reports how complete the results are.
-
-    [dim]Examples:[/dim]
-
-      windrow demo
-
-      windrow explain pipeline.toml --html plan.html
-
-      windrow run pipeline.toml
-
-      windrow --install-completion
-    """
+    """Options of `windrow` itself."""
 
 
 @app.command()
@@ -67,7 +57,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Directory for files, state and results; emptied first.")] = Path(
         "demo-results"
     ),
-    cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    cores: CoresOption = 2,
     as_json: AsJson = False,
 ) -> None:
     """Join generated auctions with their bids on local Spark, live, and check the results.
@@ -75,9 +65,7 @@ def demo(
     Exit code 1 if the results differ from a recomputation from scratch.
 
     [dim]Examples:[/dim]
-
       windrow demo --seconds 120 --rate 20000
-
       windrow demo --json | jq .exact
     """
     from windrow.demo import run_demo
@@ -112,9 +100,7 @@ def bench(
     """Measure speed and memory as ratios to other implementations, in one run.
 
     [dim]Examples:[/dim]
-
       windrow bench equality band
-
       windrow bench harvest --quick --json
     """
     require_lab()
@@ -123,6 +109,31 @@ def bench(
     figures = run_benchmarks(names or [], rows // 10 if quick else rows, out, case, output(as_json))
     if as_json:
         print_json(figures)
+
+
+@app.command()
+def report(
+    run: Annotated[
+        Path,
+        typer.Argument(help="The file that --metrics wrote, or its directory.", metavar="RUN"),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file to write; by default beside the metrics.")
+    ] = None,
+) -> None:
+    """Write the dashboard of a recorded run as one self-contained HTML file.
+
+    Record a run with `windrow run pipeline.toml --metrics runs/today`.
+
+    [dim]Examples:[/dim]
+      windrow report runs/today
+      windrow report metrics.jsonl --out page.html
+    """
+    from windrow.ui.report import metrics_file, read_run, write_page
+
+    history = read_run(run)
+    written = write_page(history, out or metrics_file(run).with_suffix(".html"))
+    typer.echo(f"{written}: {history.batches:,} batches of {', '.join(history.joins) or 'no join'}")
 
 
 def main() -> None:

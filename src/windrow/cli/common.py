@@ -1,4 +1,4 @@
-"""Exit codes and output that all commands share.
+"""Exit codes, options and output that commands share.
 
 Exit code 0: success. 1: a result, a check or a run failed. 2: the command, a file or a name was wrong, and
 nothing was done. Errors go to standard error as one sentence. With `--json`, standard output is JSON only.
@@ -7,14 +7,20 @@ nothing was done. Errors go to standard error as one sentence. With `--json`, st
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import HEAVY_HEAD, Box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
-from windrow.errors import DataError, QueryError, WindrowError
+from windrow.errors import DataError, Option, QueryError, WindrowError
 from windrow.redaction import redacted
 
 FAILED, USAGE_ERROR = 1, 2
@@ -26,12 +32,42 @@ PATH_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExi
 """Errors of a wrong path, not of the machine."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
-
 MasterOption = Annotated[
     str | None,
     typer.Option(
         help="Spark's master: spark://host:7077, sc://host:15002, local[4]. By default all local cores."
     ),
+]
+CoresOption = Annotated[int, typer.Option(min=1, help="Tasks at the same time.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", "-o", help="Write a page, one HTML file.", metavar="PAGE")
+]
+UiOption = Annotated[
+    int | None,
+    typer.Option(
+        "--ui",
+        help="Serve a dashboard on this port (0: any free port), and Prometheus metrics at /metrics.",
+        metavar="PORT",
+    ),
+]
+UiHostOption = Annotated[
+    str,
+    typer.Option(
+        "--ui-host",
+        help="Address of the dashboard. With 0.0.0.0 everyone who reaches this machine sees it: no password.",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Replace a setting: SECTION.KEY of a pipeline, or a name in WITH of SQL.",
+        metavar="NAME=VALUE",
+    ),
+]
+ParameterOption = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", "-p", help="A value for a name in the SQL text.", metavar="NAME=VALUE"),
 ]
 
 
@@ -43,12 +79,25 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except WindrowError as error:
             print_error(error)
-            raise typer.Exit(exit_code(error)) from None
+            wrong_input = isinstance(error, QueryError | DataError)
+            raise typer.Exit(USAGE_ERROR if wrong_input else FAILED) from None
         except OSError as error:
             if error.filename is None:
                 raise
             typer.echo(redacted(f"{error.filename}: {error.strerror}"), err=True)
             raise typer.Exit(USAGE_ERROR if isinstance(error, PATH_ERRORS) else FAILED) from None
+
+
+def command_group(help: str) -> typer.Typer:
+    """Commands with the exit codes and errors of all commands."""
+    return typer.Typer(
+        cls=CommandGroup,
+        help=help,
+        no_args_is_help=True,
+        epilog=CODES,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+    )
 
 
 def require_lab() -> None:
@@ -57,11 +106,6 @@ def require_lab() -> None:
         raise QueryError(
             "lab: not installed; `pip install windrow-lab` brings the experiments and their data"
         )
-
-
-def exit_code(error: WindrowError) -> int:
-    """Wrong input, or a failure."""
-    return USAGE_ERROR if isinstance(error, QueryError | DataError) else FAILED
 
 
 def print_error(error: WindrowError) -> None:
@@ -79,3 +123,44 @@ def output(as_json: bool) -> Console:
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def report(found: Sequence[Any], as_json: bool, show: Callable[[Any], object], nothing: str) -> None:
+    """Print dataclasses, as JSON or each as `show` renders it; without any, `nothing` is a usage error."""
+    if as_json:
+        print_json([asdict(each) for each in found])
+    for each in () if as_json else found:
+        Console().print(show(each), highlight=False, soft_wrap=True)
+    if not found:
+        typer.echo(nothing, err=True)
+        raise typer.Exit(USAGE_ERROR)
+
+
+def table(
+    columns: Iterable[str],
+    rows: Iterable[Sequence[object] | None],
+    title: str | None = None,
+    right: Collection[str] = (),
+    box: Box | None = HEAVY_HEAD,
+) -> Table:
+    """A table of plain cells; None among the rows is a line across. Columns in `right` hold numbers."""
+    made = Table(title=title, title_justify="left", box=box)
+    for name in columns:
+        made.add_column(Text(name), justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        if row is None:
+            made.add_section()
+        else:
+            made.add_row(*(Text(str(cell)) for cell in row))
+    return made
+
+
+def pairs(option: str, given: Iterable[str] | None) -> dict[str, str]:
+    """Values of an option NAME=VALUE that may be repeated."""
+    found = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise QueryError(f"expected NAME=VALUE, got {each!r}", Option(option))
+        found[name.strip()] = value
+    return found

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from windrow.cli.common import AsJson, MasterOption
-from windrow.cli.sql import SetOption
+from windrow.cli.common import AsJson, HtmlOption, MasterOption, ParameterOption, SetOption
+from windrow.cli.sql import folder_of, parameter_values, read_script, replaced_settings
 from windrow.errors import Option, QueryError
-
-if TYPE_CHECKING:
-    from windrow.explanation.explanation import Explanation
-    from windrow.spark.source_sample import SourceSample
 
 SAMPLE = 100_000
 """Maximum of sampled rows per stream."""
@@ -31,10 +27,7 @@ def explain_command(
             help="A pipeline (.toml), or SQL statements; - for SQL on standard input.", metavar="FILE"
         ),
     ],
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", "-o", help="Write the plan as one HTML file.", metavar="PAGE"),
-    ] = None,
+    html: HtmlOption = None,
     rates: Annotated[
         list[str] | None,
         typer.Option("--rate", help="Rows per second of a stream, by name or alias.", metavar="STREAM=ROWS"),
@@ -49,10 +42,7 @@ def explain_command(
         int, typer.Option(min=0, help="Maximum of rows to sample per stream; 0 reads no data.")
     ] = SAMPLE,
     changes: SetOption = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--parameter", "-p", help="A value for a name in the SQL text.", metavar="NAME=VALUE"),
-    ] = None,
+    parameters: ParameterOption = None,
     as_json: AsJson = False,
     master: MasterOption = None,
 ) -> None:
@@ -62,22 +52,41 @@ def explain_command(
     Without data (rate, socket and kafka sources, or --sample 0), it uses the stated rates only.
 
     [dim]Examples:[/dim]
-
       windrow explain pipeline.toml
-
       windrow explain pipeline.toml --html plan.html --rate bids=5000
-
       windrow explain pipeline.toml --set join.memory="64 MiB" --json
-
       windrow explain hot.sql -p threshold=30 --sample 0 --rate temperature=200
     """
-    stated = dict(_pair("--rate", each) for each in rates or ())
-    values = dict(_pair("--distinct", each) for each in distinct or ())
+    from windrow.pipeline.toml_reader import read_pipeline
+
+    stated, values = _numbers("--rate", rates), _numbers("--distinct", distinct)
     if html is not None and not html.parent.is_dir():
         raise QueryError(f"directory {html.parent} does not exist; create it first", Option("--html"))
     sample = 0 if values else sample  # stated distinct counts replace what a sample would show
-    console = Console(stderr=True)
-    found = _explain(file, stated, values, sample, changes or (), parameters or (), master, console)
+    pipeline = read_pipeline(Path(file), changes or ()) if Path(file).suffix == ".toml" else None
+    if pipeline is not None and parameters:
+        raise QueryError("is for SQL; use --set for a pipeline", Option("--parameter"))
+    parsed = None if pipeline is not None else read_script(file)
+    if parsed is not None:
+        parsed.check_selects()
+        script = (parameter_values(parameters), replaced_settings(changes))
+
+    from windrow.pipeline.explain_target import check_names, of_pipeline, of_statements
+    from windrow.spark.session import open_session
+    from windrow.spark.spark_errors import as_run_error
+    from windrow.spark.sql import relative_to
+
+    console, where = Console(stderr=True), master or (pipeline.run.master if pipeline is not None else None)
+    # A progress bar on a terminal; elsewhere a line per stream that was read.
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bars = Progress(*columns, console=console, transient=True)
+    with as_run_error(), open_session(where, "windrow explain", {}) as session, bars:
+        if parsed is not None:
+            targets = of_statements(relative_to(parsed, folder_of(file)), session, *script)
+        elif pipeline is not None:
+            targets = of_pipeline(pipeline, session)
+        check_names(targets, stated)
+        found = [each.explained(each.by_alias(stated), values, sample, bars) for each in targets]
     if html is not None:
         from windrow.explanation.html_page import page
 
@@ -87,83 +96,18 @@ def explain_command(
     if as_json:
         from windrow.explanation.explanation import to_json
 
-        typer.echo(to_json(found))
+        typer.echo(to_json([each.to_dict() for each in found]))
     elif html is None:
         typer.echo("\n\n".join(f"{each.name}: {each.query.on}\n{each}" for each in found))
 
 
-def _explain(
-    file: str,
-    rates: dict[str, float],
-    distinct: dict[str, float],
-    sample: int,
-    changes: Sequence[str],
-    parameters: Sequence[str],
-    master: str | None,
-    console: Console,
-) -> list[Explanation]:
-    from windrow.cli.sql import folder_of, parameter_values, read_script, replaced_settings
-    from windrow.pipeline.toml_reader import read_pipeline
-
-    is_pipeline = Path(file).suffix == ".toml"
-    pipeline = read_pipeline(Path(file), changes) if is_pipeline else None
-    if pipeline is not None and parameters:
-        raise QueryError("is for SQL; use --set for a pipeline", Option("--parameter"))
-    values, settings = parameter_values(parameters), {} if is_pipeline else replaced_settings(changes)
-    parsed = None if is_pipeline else read_script(file)
-    if parsed is not None:
-        parsed.check_selects()
-
-    from windrow.pipeline.explain_target import check_names, of_pipeline, of_statements
-    from windrow.spark.session import open_session
-    from windrow.spark.spark_errors import as_run_error
-    from windrow.spark.sql import relative_to
-
-    where = master or (pipeline.run.master if pipeline is not None else None)
-    with (
-        as_run_error(),
-        open_session(where, "windrow explain", {}) as session,
-        _progress(console) as progress,
-    ):
-        if pipeline is not None:
-            targets = of_pipeline(pipeline, session)
-        else:
-            assert parsed is not None
-            targets = of_statements(relative_to(parsed, folder_of(file)), session, values, settings)
-        check_names(targets, rates)
-        return [each.explained(each.by_alias(rates), distinct, sample, progress) for each in targets]
-
-
-class _ProgressDisplay:
-    """A progress bar on a terminal; elsewhere a line per stream that was read."""
-
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._bar = bars.add_task("starting", total=None)
-
-    def reading(self, stream: str, taken: SourceSample | None) -> None:
-        if taken is None:
-            self._bars.update(self._bar, description=f"reading {stream}", total=None)
-        else:
-            self._bars.console.print(f"read {taken} of {stream}", highlight=False, markup=False)
-
-    def learning(self, done: int, of: int) -> None:
-        self._bars.update(self._bar, description="learning from rows", completed=done, total=of)
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[_ProgressDisplay]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, console=console, transient=True) as bars:
-        yield _ProgressDisplay(bars)
-
-
-def _pair(option: str, given: str) -> tuple[str, float]:
-    name, equals, value = given.rpartition("=")
-    try:
-        number = float(value.replace("_", ""))
-    except ValueError:
-        number = -1.0
-    if not equals or not name.strip() or not 0 < number < float("inf"):
-        raise QueryError(f"expected NAME=NUMBER with a number above 0, got {given!r}", Option(option))
-    return name.strip(), number
+def _numbers(option: str, given: Sequence[str] | None) -> dict[str, float]:
+    """Values of an option NAME=NUMBER that may be repeated. A name may be an expression with = in it."""
+    found = {}
+    for each in given or ():
+        name, _, value = each.rpartition("=")
+        with suppress(ValueError):
+            found[name.strip()] = float(value.replace("_", ""))
+        if not name.strip() or not 0 < found.get(name.strip(), 0.0) < inf:
+            raise QueryError(f"expected NAME=NUMBER with a number above 0, got {each!r}", Option(option))
+    return found

@@ -8,25 +8,28 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json, require_lab
+from windrow.cli.common import (
+    FAILED,
+    AsJson,
+    CoresOption,
+    HtmlOption,
+    command_group,
+    output,
+    print_json,
+    require_lab,
+    table,
+)
 from windrow.errors import QueryError
 
-app = typer.Typer(
-    cls=CommandGroup,
-    help="""Measure what the papers promise.
+app = command_group(
+    """Measure what the papers promise.
 
     [dim]Examples:[/dim]
-
       windrow lab list
-
       windrow lab run grubjoin-fig2 --quick
-
       windrow lab report lab-results --html lab.html
-    """,
-    no_args_is_help=True,
-    epilog=CODES,
+    """
 )
 
 
@@ -46,9 +49,7 @@ def list_experiments(as_json: AsJson = False) -> None:
     """List the experiments and the claims each covers.
 
     [dim]Examples:[/dim]
-
       windrow lab list
-
       windrow lab list --json
     """
     from windrow_lab import experiments
@@ -57,12 +58,8 @@ def list_experiments(as_json: AsJson = False) -> None:
     if as_json:
         print_json([{"experiment": e.name, "claims": list(e.claims), "shows": e.title} for e in found])
         return
-    table = Table()
-    for column in ("experiment", "claims", "shows"):
-        table.add_column(column)
-    for experiment in found:
-        table.add_row(experiment.name, ", ".join(experiment.claims), experiment.title)
-    output(False).print(table)
+    rows = [(e.name, ", ".join(e.claims), e.title) for e in found]
+    output(False).print(table(("experiment", "claims", "shows"), rows))
 
 
 @app.command("run")
@@ -76,17 +73,14 @@ def run(
     keep: Annotated[
         Path | None, typer.Option(help="Where records without rows go as well, as evidence.")
     ] = None,
-    cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    cores: CoresOption = 2,
     as_json: AsJson = False,
 ) -> None:
     """Run experiments; exit code 1 if a claim misses that is not known to, 2 for a wrong name.
 
     [dim]Examples:[/dim]
-
       windrow lab run grubjoin-fig2 memory-age-fig6
-
       windrow lab run --all --quick --out quick-results
-
       windrow lab run grubjoin-fig2 --quick --json
     """
     from windrow_lab import experiments
@@ -120,9 +114,7 @@ def report(
     results: Annotated[
         Path, typer.Argument(help="Where `lab run --out` left its records.", metavar="RESULTS")
     ] = Path("lab-results"),
-    html: Annotated[
-        Path | None, typer.Option("--html", "-o", help="Write a page too, one HTML file.", metavar="PAGE")
-    ] = None,
+    html: HtmlOption = None,
     into: Annotated[
         Path | None, typer.Option(help="Renew the claims that a Markdown page lists.", metavar="PAGE")
     ] = None,
@@ -137,13 +129,9 @@ def report(
     It works on what is there, and says what was not run.
 
     [dim]Examples:[/dim]
-
       windrow lab report
-
       windrow lab report quick-results --html quick.html
-
       windrow lab report lab-results --markdown > results.md
-
       windrow lab report lab-results --json --strict
     """
     from windrow_lab.papers_page import markdown, written_into

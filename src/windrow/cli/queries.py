@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,24 +10,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from windrow.cli.common import CODES, USAGE_ERROR, AsJson, CommandGroup, print_json
+from windrow.cli.common import AsJson, command_group, report, table
 from windrow.engine.completeness import NEVER
 from windrow.errors import Option, QueryError
 from windrow.redaction import redacted
 from windrow.state.queries import QueryListing, list_queries, send
 
-app = typer.Typer(
-    cls=CommandGroup,
-    help="""Add, remove and list the queries of a shared join.
+app = command_group(
+    """Add, remove and list the queries of a shared join.
 
     [dim]Examples:[/dim]
-
       windrow queries add /data/control hourly --within "1 hour"
-
       windrow queries list /data/state
-    """,
-    no_args_is_help=True,
-    epilog=CODES,
+    """
 )
 Directory = Annotated[
     Path, typer.Argument(help="The directory that the join's control stream reads.", metavar="CONTROL")
@@ -82,19 +76,14 @@ def list_(
     Exit code 1 if the state cannot be read, 2 if there are no queries.
 
     [dim]Examples:[/dim]
-
       windrow queries list /data/state
-
       windrow queries list /data/state --json
     """
     found = list_queries(path)
-    if as_json:
-        print_json([asdict(q) for q in found])
-    elif found:
-        Console().print(_table(found))
-    if not found:
-        typer.echo(f"There are no shared queries in {redacted(path)}.", err=True)
-        raise typer.Exit(USAGE_ERROR)
+    if found and not as_json:
+        Console().print(_listed(found))
+    else:
+        report(found, as_json, str, f"There are no shared queries in {redacted(path)}.")
 
 
 def _send(control: Path, at: str | None, change: dict[str, Any]) -> None:
@@ -114,17 +103,15 @@ def _windows(given: list[str]) -> str | dict[str, str]:
     return {alias.strip(): window.strip() for alias, _, window in (text.partition("=") for text in given)}
 
 
-def _table(found: list[QueryListing]) -> Table:
-    table = Table()
-    for column in ("join", "query", "windows", "where", "select", "from", "until", "complete from"):
-        table.add_column(column)
-    table.add_column("results", justify="right")
-    table.add_column("rows behind", justify="right")
+def _listed(found: list[QueryListing]) -> Table:
+    numbers = ("results", "rows behind")
+    columns = ("join", "query", "windows", "where", "select", "from", "until", "complete from", *numbers)
+    rows = []
     for q in found:
         times = (_time(q.since), _time(q.until), _time(q.complete_from))
         texts = (q.join, q.name, ", ".join(q.within), q.where or "", ", ".join(q.select), *times)
-        table.add_row(*texts, f"{q.results:,}", f"{q.backlog_rows:,}")
-    return table
+        rows.append((*texts, f"{q.results:,}", f"{q.backlog_rows:,}"))
+    return table(columns, rows, right=numbers)
 
 
 def _time(micros: int | None) -> str:

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from windrow.cli.common import MasterOption, print_json
+from windrow.cli.common import MasterOption, SetOption, UiHostOption, UiOption, print_json
 from windrow.errors import Option, QueryError, WindrowError
 from windrow.redaction import redacted
 from windrow.ui.address import LOOPBACK, Address
-
-if TYPE_CHECKING:
-    from windrow.pipeline.spec import Pipeline
-
-UiOption = Annotated[
-    int | None,
-    typer.Option(
-        "--ui",
-        help="Serve a dashboard on this port (0: any free port), and Prometheus metrics at /metrics.",
-        metavar="PORT",
-    ),
-]
-UiHostOption = Annotated[
-    str,
-    typer.Option(
-        "--ui-host",
-        help="Address of the dashboard. With 0.0.0.0 everyone who reaches this machine sees it: no password.",
-    ),
-]
 
 
 def run_command(
@@ -53,10 +35,7 @@ def run_command(
         bool, typer.Option("--partitions", help="Show every partition, not only totals.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Replace a setting of the file.", metavar="SECTION.KEY=VALUE"),
-    ] = None,
+    changes: SetOption = None,
     max_batches: Annotated[
         int | None, typer.Option(min=1, help="Stop a stream after this number of batches.")
     ] = None,
@@ -73,17 +52,11 @@ def run_command(
     files, receive every result exactly once.
 
     [dim]Examples:[/dim]
-
       windrow run pipeline.toml --check
-
       windrow run pipeline.toml --check --json
-
       windrow run pipeline.toml --metrics metrics.jsonl
-
       windrow run pipeline.toml --ui 4040
-
       windrow run pipeline.toml --set run.trigger="available now" --set join.partitions=8
-
       windrow run pipeline.toml --master spark://host:7077 --quiet
     """
     from windrow.pipeline.toml_reader import read_pipeline
@@ -93,30 +66,12 @@ def run_command(
             "needs --check; for a run, --metrics FILE writes each batch as JSON", Option("--json")
         )
     pipeline = read_pipeline(file, changes or ())
-    chosen = metrics_place(metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None))
+    run = pipeline.run
+    chosen = metrics_place(metrics or (Path(run.metrics) if run.metrics else None))
     page = None if ui is None else Address(ui, ui_host)
     if page is not None and not pipeline.streaming:
         raise QueryError("needs a stream; this pipeline's trigger is 'batch'", Option("--ui"))
-    try:
-        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, page, as_json)
-    except WindrowError as error:
-        report = getattr(error, "report", None) or str(error.__cause__ or "")
-        if trace and report:
-            error.add_note(redacted(report))
-        raise
 
-
-def _run(
-    pipeline: Pipeline,
-    master: str | None,
-    check: bool,
-    metrics: Path | None,
-    per_partition: bool,
-    quiet: bool,
-    max_batches: int | None,
-    page: Address | None,
-    as_json: bool,
-) -> None:
     from windrow.engine.compile_notice import first_batch_notice
     from windrow.pipeline.builder import build
     from windrow.pipeline.console import check_facts, print_check
@@ -125,13 +80,10 @@ def _run(
     from windrow.spark.spark_errors import as_run_error
 
     console = Console()
-    where = master or pipeline.run.master
-    with as_run_error(), ExitStack() as ended:
+    with _full_report(trace), as_run_error(), ExitStack() as ended:
         with Console(stderr=True).status("starting Spark"):
-            session = ended.enter_context(
-                open_session(where, pipeline.run.name, pipeline.run.settings, check)
-            )
-            built = build(pipeline, session)
+            opened = open_session(master or run.master, run.name, run.settings, check)
+            built = build(pipeline, ended.enter_context(opened))
         if check:
             facts = check_facts(built)
             if as_json:
@@ -141,11 +93,21 @@ def _run(
         elif pipeline.streaming:
             if not quiet:
                 Console(stderr=True).print(first_batch_notice(), style="dim", highlight=False)
-            run_stream(
-                pipeline.run.name, built.start, console, quiet, per_partition, metrics, max_batches, page
-            )
+            run_stream(run.name, built.start, console, quiet, per_partition, chosen, max_batches, page)
         else:
             run_batch(built, console, quiet)
+
+
+@contextmanager
+def _full_report(wanted: bool) -> Iterator[None]:
+    """Add Spark's complete message to errors of the block."""
+    try:
+        yield
+    except WindrowError as error:
+        report = getattr(error, "report", None) or str(error.__cause__ or "")
+        if wanted and report:
+            error.add_note(redacted(report))
+        raise
 
 
 def metrics_place(given: Path | None) -> Path | None:

@@ -4,60 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from windrow.cli.common import MasterOption, print_json
-from windrow.cli.run import UiHostOption, UiOption, metrics_place
+from windrow.cli.common import (
+    MasterOption,
+    ParameterOption,
+    SetOption,
+    UiHostOption,
+    UiOption,
+    pairs,
+    print_json,
+    table,
+)
+from windrow.cli.run import metrics_place
 from windrow.errors import Option, QueryError, placed
 from windrow.ui.address import LOOPBACK, Address
 
 if TYPE_CHECKING:
     from windrow.sql_frontend.parser import ParsedScript
     from windrow.sql_frontend.statement import Statement
-
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="Replace a setting: SECTION.KEY of a pipeline, or a name in WITH of SQL.",
-        metavar="NAME=VALUE",
-    ),
-]
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """What to do with the results."""
-
-    check: bool
-    stream: bool
-    out: str | None
-    format: str
-    checkpoint: str | None
-    trigger: str | None
-    limit: int
-    json: bool
-    metrics: Path | None = None
-    page: Address | None = None
-
-    def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise QueryError(f"must be at least 1, got {self.limit}", Option("--limit"))
-        if self.stream and not self.check and not (self.out and self.checkpoint):
-            raise QueryError(
-                "needs --out for the results and --checkpoint for its progress", Option("--stream")
-            )
-        if not self.stream and (self.checkpoint or self.trigger):
-            raise QueryError("--checkpoint and --trigger are for streams; add --stream")
-        if not self.stream and (self.metrics or self.page):
-            raise QueryError("--metrics and --ui are for streams; add --stream")
 
 
 def sql_command(
@@ -81,10 +53,7 @@ def sql_command(
     trigger: Annotated[
         str | None, typer.Option(help="For streams: 'available now', or a time such as '5 seconds'.")
     ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--parameter", "-p", help="A value for a name in the text.", metavar="NAME=VALUE"),
-    ] = None,
+    parameters: ParameterOption = None,
     metrics: Annotated[
         Path | None,
         typer.Option(help="For streams: append each batch's metrics here, as windrow run does."),
@@ -104,25 +73,69 @@ def sql_command(
     Paths in CREATE STREAM are relative to the file.
 
     [dim]Examples:[/dim]
-
       windrow sql hot.sql --check
-
       windrow sql hot.sql --check --json
-
       windrow sql hot.sql --limit 5
-
       windrow sql hot.sql -p threshold=30 --set memory="64 MiB" --json
-
       windrow sql hot.sql --stream --out results --checkpoint state --trigger "available now"
     """
-    page = None if ui is None else Address(ui, ui_host)
-    places = (_place(out), format, _place(checkpoint), trigger)
-    options = OutputOptions(check, stream, *places, limit, json, metrics_place(metrics), page)
-    values = parameter_values(parameters or ())
+    if limit < 1:
+        raise QueryError(f"must be at least 1, got {limit}", Option("--limit"))
+    if stream and not check and not (out and checkpoint):
+        raise QueryError("needs --out for the results and --checkpoint for its progress", Option("--stream"))
+    if not stream and (checkpoint or trigger):
+        raise QueryError("--checkpoint and --trigger are for streams; add --stream")
+    if not stream and (metrics or ui is not None):
+        raise QueryError("--metrics and --ui are for streams; add --stream")
+    values, settings = parameter_values(parameters), replaced_settings(changes)
     parsed = read_script(file)
     if not check:
         parsed.check_selects()
-    _run(parsed, folder_of(file), options, values, replaced_settings(changes or ()), master)
+
+    from windrow.model.execution import Execution
+    from windrow.pipeline.builder import Output
+    from windrow.pipeline.runner import run_stream
+    from windrow.pipeline.spec import Sink, Trigger
+    from windrow.spark.session import open_session
+    from windrow.spark.sources_sinks import check_sink
+    from windrow.spark.spark_errors import as_run_error
+    from windrow.spark.sql import bind, relative_to
+    from windrow.spark.statement_runner import StatementRunner
+
+    with placed(Option("--trigger")):
+        when = Trigger.parse(trigger) or Trigger("always")
+        if not when.streaming:
+            raise QueryError("'batch' is not a stream; leave --stream out")
+    console, page = Console(), None if ui is None else Address(ui, ui_host)
+    progress = None if checkpoint is None else local_path(checkpoint)
+    # Checking builds the frames and starts nothing, so the state's path does not matter.
+    state = f"{progress.rstrip('/')}/windrow" if progress else "not written" if check else None
+    with as_run_error(), open_session(master, "windrow sql", {}, check) as session:
+        parsed = relative_to(parsed, folder_of(file))
+        frames, script = bind(parsed, session, streaming=stream, parameters=values, settings=settings)
+        statements, runner = script.statements, StatementRunner(frames, Execution(state=state))
+        if json and not check and all(statement.explain for statement in statements):
+            plans = zip(statements, runner.plans(statements), strict=True)
+            return print_json([statement_facts(s) | {"plan": plan.to_dict()} for s, plan in plans])
+        results: Any = runner.of(statements, session) if statements else None
+        if check and json:
+            print_json([statement_facts(statement) for statement in statements])
+        elif check:
+            console.print(Text(str(script)), soft_wrap=True)
+        elif any(statement.explain for statement in statements):
+            for row in results.collect():
+                console.print(Text(row.plan), soft_wrap=True)
+        elif out is None:
+            _show(results, limit, json, console)
+        else:
+            output = Output(results, Sink(format, local_path(out)), Option("--out"))
+            check_sink(results, output.place, format)
+            if stream and progress is not None:
+                start = partial(output.start, "sql", progress, when)
+                run_stream("sql", start, console, metrics=metrics_place(metrics), page=page)
+            else:
+                written = f"{output.write():,} rows written to {output.sink.path}"
+                console.print(written, highlight=False, markup=False)
 
 
 def read_script(file: str) -> ParsedScript:
@@ -148,89 +161,34 @@ def _text(file: str) -> str:
         raise QueryError(f"{file}: is not UTF-8 text") from None
 
 
-def _place(path: str | None) -> str | None:
+def local_path(path: str) -> str:
     """A local path made absolute, because Spark may run elsewhere; a URL is kept."""
-    return path if path is None or "://" in path else str(Path(path).resolve())
+    return path if "://" in path else str(Path(path).resolve())
 
 
-def replaced_settings(given: Iterable[str]) -> dict[str, Any]:
+def replaced_settings(given: Iterable[str] | None) -> dict[str, Any]:
     """Read `--set NAME=VALUE` for statements."""
     from windrow.model.execution import read_texts
     from windrow.pipeline.toml_reader import absolute, parse_value
     from windrow.sql_frontend.with_options import KNOWN
 
-    found = {}
-    for change in given:
-        name, equals, text = change.partition("=")
-        if not equals or not name.strip():
-            raise QueryError(f"expected NAME=VALUE such as memory='64 MiB', got {change!r}", Option("--set"))
-        value = parse_value(text)
-        found[name.strip()] = absolute(value, Path.cwd()) if name.strip() == "state" else value
+    found = {name: parse_value(text) for name, text in pairs("--set", given).items()}
+    if "state" in found:
+        found["state"] = absolute(found["state"], Path.cwd())
     with placed(Option(section="--set")):
         return read_texts(found, KNOWN)
 
 
-def parameter_values(given: Iterable[str]) -> dict[str, str | int | float]:
+def parameter_values(given: Iterable[str] | None) -> dict[str, str | int | float]:
     """Read `--parameter NAME=VALUE`, with numbers as numbers."""
-    return dict(_parameter(each) for each in given)
+    return {name: _number_or_text(value) for name, value in pairs("--parameter", given).items()}
 
 
-def _parameter(given: str) -> tuple[str, str | int | float]:
-    name, equals, value = given.partition("=")
-    if not equals or not name.strip():
-        raise QueryError(f"expected NAME=VALUE, got {given!r}", Option("--parameter"))
+def _number_or_text(value: str) -> str | int | float:
     for kind in (int, float):
-        try:
-            return name.strip(), kind(value)
-        except ValueError:
-            continue
-    return name.strip(), value
-
-
-def _run(
-    parsed: ParsedScript,
-    base: Path,
-    options: OutputOptions,
-    values: dict[str, Any],
-    settings: dict[str, Any],
-    master: str | None,
-) -> None:
-    from windrow.model.execution import Execution
-    from windrow.spark.session import open_session
-    from windrow.spark.spark_errors import as_run_error
-    from windrow.spark.sql import bind, relative_to
-    from windrow.spark.statement_runner import StatementRunner
-
-    console = Console()
-    state = f"{options.checkpoint.rstrip('/')}/windrow" if options.checkpoint else None
-    with as_run_error(), open_session(master, "windrow sql", {}, options.check) as session:
-        parsed = relative_to(parsed, base)
-        frames, script = bind(parsed, session, streaming=options.stream, parameters=values, settings=settings)
-        if options.check:
-            # Building the frames checks everything and starts nothing, so the state's path does not matter.
-            if script.statements:
-                anywhere = Execution(state=state or "not written")
-                StatementRunner(frames, anywhere).of(script.statements, session)
-            if options.json:
-                print_json([statement_facts(s) for s in script.statements])
-            else:
-                console.print(Text(str(script)), soft_wrap=True)
-            return
-        runner = StatementRunner(frames, Execution(state=state))
-        if options.json and all(statement.explain for statement in script.statements):
-            plans = zip(script.statements, runner.plans(script.statements), strict=True)
-            print_json([statement_facts(s) | {"plan": plan.to_dict()} for s, plan in plans])
-            return
-        results = runner.of(script.statements, session)
-        if any(statement.explain for statement in script.statements):
-            for row in results.collect():
-                console.print(Text(row.plan), soft_wrap=True)
-        elif options.stream:
-            _stream(results, options, console)
-        elif options.out is not None:
-            _write(results, options, console)
-        else:
-            _show(results, options, console)
+        with suppress(ValueError):
+            return kind(value)
+    return value
 
 
 def statement_facts(statement: Statement) -> dict[str, Any]:
@@ -253,48 +211,13 @@ def statement_facts(statement: Statement) -> dict[str, Any]:
     }
 
 
-def _stream(results: Any, options: OutputOptions, console: Console) -> None:
-    from windrow.pipeline.builder import spark_trigger
-    from windrow.pipeline.runner import run_stream
-    from windrow.pipeline.spec import Trigger
-    from windrow.spark.query_progress import QueryWatcher
-    from windrow.spark.sources_sinks import check_sink, start
-
-    with placed(Option("--trigger")):
-        trigger = Trigger.parse(options.trigger) or Trigger("always")
-    if not trigger.streaming:
-        raise QueryError("'batch' is not a stream; leave --stream out", Option("--trigger"))
-    assert options.checkpoint is not None
-    check_sink(results, Option("--out"), options.format)
-    place, at = options.checkpoint, spark_trigger(trigger)
-
-    def begin() -> QueryWatcher:
-        return QueryWatcher(
-            start(results, Option("--out"), options.format, options.out, {}, "append", "sql", place, at)
-        )
-
-    run_stream("sql", begin, console, metrics=options.metrics, page=options.page)
-
-
-def _write(results: Any, options: OutputOptions, console: Console) -> None:
-    from windrow.spark.sources_sinks import check_sink, write
-
-    check_sink(results, Option("--out"), options.format)
-    rows = write(results, Option("--out"), options.format, options.out, {}, "error")
-    console.print(f"{rows:,} rows written to {options.out}", highlight=False, markup=False)
-
-
-def _show(results: Any, options: OutputOptions, console: Console) -> None:
-    if options.json:
-        for row in results.limit(options.limit).selectExpr("to_json(struct(*))").collect():
+def _show(results: Any, limit: int, json: bool, console: Console) -> None:
+    if json:
+        for row in results.limit(limit).selectExpr("to_json(struct(*))").collect():
             typer.echo(row[0])
         return
-    rows = results.limit(options.limit + 1).collect()
-    table = Table(box=None, header_style="bold")
-    for name in results.columns:
-        table.add_column(Text(name), overflow="fold")
-    for row in rows[: options.limit]:
-        table.add_row(*(Text("" if value is None else str(value)) for value in row))
-    console.print(table)
-    if len(rows) > options.limit:
-        console.print(f"first {options.limit} rows; --limit shows more, --out writes all", style="dim")
+    rows = results.limit(limit + 1).collect()
+    shown = [["" if value is None else value for value in row] for row in rows[:limit]]
+    console.print(table(results.columns, shown, box=None))
+    if len(rows) > limit:
+        console.print(f"first {limit} rows; --limit shows more, --out writes all", style="dim")

@@ -6,8 +6,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -16,38 +16,38 @@ from rich.filesize import decimal
 from rich.progress import Progress
 from rich.table import Table
 
-from windrow.cli.common import CODES, FAILED, USAGE_ERROR, AsJson, CommandGroup, print_error, print_json
+from windrow.cli.common import (
+    FAILED,
+    USAGE_ERROR,
+    AsJson,
+    command_group,
+    print_error,
+    print_json,
+    report,
+    table,
+)
 from windrow.errors import Option, QueryError, StateError
 from windrow.model.execution import Execution
 from windrow.model.units import SECOND, format_duration, parse_duration
 from windrow.redaction import redacted
-from windrow.state.inspect import JoinState, VerifyReport, joins_in
+from windrow.state.inspect import JoinState, joins_in
 from windrow.state.inspect import show as show_states
 from windrow.state.inspect import verify as verify_states
 from windrow.state.late_summary import LateSummary, summarise
-from windrow.state.prune import GoneQuery, gone_queries, remove
+from windrow.state.prune import gone_queries, remove
 from windrow.state.storage import open_storage
 
-app = typer.Typer(
-    cls=CommandGroup,
-    help="""Look at the stored state of joins, check it, and look after it.
+app = command_group(
+    """Look at the stored state of joins, check it, and look after it.
 
     [dim]Examples:[/dim]
-
       windrow state show /data/state
-
       windrow state verify /data/state && echo sound
-
       windrow state rescale /data/state --partitions 16
-
       windrow state prune /data/state --checkpoint /data/checkpoint
-
       windrow state export /data/state /data/rows
-
       windrow state late /data/late
-    """,
-    no_args_is_help=True,
-    epilog=CODES,
+    """
 )
 LateWhere = Annotated[
     str, typer.Argument(help="The late_rows directory or URL, or a join's directory in it.", metavar="PATH")
@@ -64,18 +64,10 @@ def show(path: Where, as_json: AsJson = False) -> None:
     Exit code 1 if what is there cannot be read, 2 if nothing is there.
 
     [dim]Examples:[/dim]
-
       windrow state show /data/state
-
       windrow state show s3://bucket/state --json
     """
-    states = show_states(path)
-    if as_json:
-        print_json([asdict(state) for state in states])
-    for state in () if as_json else states:
-        Console().print(_table(state, time.time()))
-    if not states:
-        _nothing(path)
+    report(show_states(path), as_json, partial(_stored, now=time.time()), _no_state(path))
 
 
 @app.command()
@@ -83,9 +75,7 @@ def verify(path: Where, as_json: AsJson = False) -> None:
     """Read everything and check it; exit code 1 if something is damaged, 2 if nothing is there.
 
     [dim]Examples:[/dim]
-
       windrow state verify s3://bucket/state
-
       windrow state verify /data/state --json
     """
     try:
@@ -93,12 +83,17 @@ def verify(path: Where, as_json: AsJson = False) -> None:
     except StateError as error:
         print_error(error)
         raise typer.Exit(USAGE_ERROR) from None
+    checked = f"{verdict.manifests} manifests and {verdict.files} files, {decimal(verdict.bytes)}"
     if as_json:
         print_json(asdict(verdict))
+    elif verdict.damage:
+        rows = [(damage.path, damage.how) for damage in verdict.damage]
+        title = f"damaged: {len(verdict.damage)} of {checked}"
+        Console().print(table(("file", "damage"), rows, title))
     elif verdict.joins:
-        _print(verdict)
+        typer.echo(f"sound: {checked}")
     if not verdict.joins:
-        _nothing(path)
+        _refuse_nothing(path)
     if verdict.damage:
         raise typer.Exit(FAILED)
 
@@ -124,9 +119,7 @@ def rescale(
     done, and if it fails, the state is as it was. Exit code 1 if it cannot be done, 2 if nothing is there.
 
     [dim]Examples:[/dim]
-
       windrow state rescale /data/state --partitions 16
-
       windrow state rescale s3://bucket/state --partitions 16 --join a_b --json
     """
     from windrow.spark.stored_join import stored_joins
@@ -134,16 +127,7 @@ def rescale(
     execution = Execution(partitions, None, None, partitioning, _json(spread))
     found = stored_joins(path, query, join)
     done = [each.rescale(execution, threads or os.cpu_count() or 1) for each in found]
-    if as_json:
-        print_json([asdict(each) for each in done])
-    for each in () if as_json else done:
-        what = f"join {each.join} of query {each.query}, batch {each.batch}"
-        if each.changed:
-            typer.echo(f"{what}: {each.before} partitions before, now {each.layout}")
-        else:
-            typer.echo(f"{what}: has this layout already: {each.layout}")
-    if not done:
-        _nothing(path)
+    report(done, as_json, _rescaled, _no_state(path))
 
 
 @app.command()
@@ -166,9 +150,7 @@ def prune(
     long, or some by their ids. With --json nothing is deleted without --yes. Exit code 2 if nothing is there.
 
     [dim]Examples:[/dim]
-
       windrow state prune /data/state --checkpoint /data/checkpoint
-
       windrow state prune /data/state --older-than "30 days" --yes
     """
     if not (checkpoint or older_than or query):
@@ -176,12 +158,16 @@ def prune(
         raise typer.Exit(USAGE_ERROR)
     before = None if older_than is None else time.time() - parse_duration(older_than) / SECOND
     if not joins_in(open_storage(path)):
-        _nothing(path)
+        _refuse_nothing(path)
     gone = gone_queries(path, checkpoint, before, query or ())
     if as_json:
         print_json({"gone": [asdict(each) for each in gone], "deleted": yes})
     elif gone:
-        Console().print(_gone_table(gone, time.time()))
+        rows = [
+            (g.query, ", ".join(g.joins), f"{g.files:,}", decimal(g.bytes), _ago(g.last_commit)) for g in gone
+        ]
+        columns = ("query", "joins", "files", "size", "last commit")
+        Console().print(table(columns, rows, "queries that are gone"))
     else:
         typer.echo(f"No query in {redacted(path)} is gone.")
     if gone and (yes or (not as_json and typer.confirm("Delete the state of these queries?"))):
@@ -202,7 +188,6 @@ def export(
     Exit code 1 if it cannot be done, 2 if nothing is there.
 
     [dim]Examples:[/dim]
-
       windrow state export /data/state /data/rows
     """
     from windrow.spark.stored_join import stored_joins
@@ -214,7 +199,7 @@ def export(
         counts = ", ".join(f"{count:,} rows of {alias}" for alias, count in rows.items())
         typer.echo(f"join {name} of query {of}: {counts}")
     if not found:
-        _nothing(path)
+        _refuse_nothing(path)
 
 
 @app.command()
@@ -224,21 +209,13 @@ def late(path: LateWhere, as_json: AsJson = False) -> None:
     Exit code 1 if what is there cannot be read, 2 if nothing is there.
 
     [dim]Examples:[/dim]
-
       windrow state late /data/late
-
       windrow state late s3://bucket/late --json
     """
     with Progress(console=Console(stderr=True), transient=True) as progress:
         reading = progress.add_task("reading late rows", total=None)
         found = summarise(path, lambda done, of: progress.update(reading, completed=done, total=of))
-    if as_json:
-        print_json([asdict(summary) for summary in found])
-    for summary in () if as_json else found:
-        Console().print(_late_table(summary))
-    if not found:
-        typer.echo(f"There are no late rows in {redacted(path)}.", err=True)
-        raise typer.Exit(USAGE_ERROR)
+    report(found, as_json, _late, f"There are no late rows in {redacted(path)}.")
 
 
 def _json(given: str | None) -> Any:
@@ -248,72 +225,46 @@ def _json(given: str | None) -> Any:
         raise QueryError(f"expected JSON, got {given!r} ({error})", Option("spread")) from None
 
 
-def _gone_table(gone: Sequence[GoneQuery], now: float) -> Table:
-    table = Table(title="queries that are gone", title_justify="left")
-    for column in ("query", "joins", "files", "size", "last commit"):
-        table.add_column(column)
-    for each in gone:
-        known = f"{_age(now - each.last_commit)} ago" if math.isfinite(each.last_commit) else "unknown"
-        ago = known if each.last_commit else "none"
-        table.add_row(each.query, ", ".join(each.joins), f"{each.files:,}", decimal(each.bytes), ago)
-    return table
+def _rescaled(done: Any) -> str:
+    what = f"join {done.join} of query {done.query}, batch {done.batch}"
+    if done.changed:
+        return f"{what}: {done.before} partitions before, now {done.layout}"
+    return f"{what}: has this layout already: {done.layout}"
 
 
-def _late_table(summary: LateSummary) -> Table:
-    table = Table(title=f"late rows of join {summary.join}", title_justify="left")
-    table.add_column("")
-    for stream in summary.streams:
-        table.add_column(stream.stream, justify="right")
-    table.add_row("late", *(f"{s.late:,}" for s in summary.streams))
-    table.add_row("too far ahead", *(f"{s.ahead:,}" for s in summary.streams))
-    for number, (seconds, _) in enumerate(summary.streams[0].kept):
-        if number == 0:
-            table.add_section()
-        counts = ((s.kept[number][1], s.late) for s in summary.streams)
+def _late(summary: LateSummary) -> Table:
+    streams, aliases = summary.streams, [s.stream for s in summary.streams]
+    rows: list[list[str] | None] = [["late", *(f"{s.late:,}" for s in streams)]]
+    rows += [["too far ahead", *(f"{s.ahead:,}" for s in streams)], None]
+    for number, (seconds, _) in enumerate(streams[0].kept):
+        counts = ((s.kept[number][1], s.late) for s in streams)
         each = (f"{kept:,} ({100 * kept / late:.0f} %)" if late else "" for kept, late in counts)
-        table.add_row(f"kept with late = {format_duration(round(seconds * SECOND))}", *each)
-    return table
+        rows.append([f"kept with late = {format_duration(round(seconds * SECOND))}", *each])
+    return table(("", *aliases), rows, f"late rows of join {summary.join}", right=aliases)
 
 
-def _table(state: JoinState, now: float) -> Table:
+def _stored(state: JoinState, now: float) -> Table:
     aliases = list(state.stored[0].rows) if state.stored else []
-    table = Table(title=f"join {state.join} of query {state.query}\non {state.on}", title_justify="left")
-    for column in ("partition", "batches", *(f"rows of {a}" for a in aliases), "live", "on disk", "age"):
-        table.add_column(column, justify="right")
+    columns = ("partition", "batches", *(f"rows of {a}" for a in aliases), "live", "on disk", "age")
+    rows: list[tuple[str, ...] | None] = []
     for held in state.stored:
-        table.add_row(
-            f"{held.partition}",
-            f"{held.batches[0]} to {held.batches[-1]}",
-            *(f"{rows:,}" for rows in held.rows.values()),
-            decimal(held.live_bytes),
-            decimal(held.disk_bytes),
-            _age(now - held.created),
-        )
-    if len(state.stored) > 1:
-        table.add_section()
-        table.add_row(
-            f"all {state.partitions}",
-            "",
-            *(f"{sum(held.rows[a] for held in state.stored):,}" for a in aliases),
-            decimal(sum(held.live_bytes for held in state.stored)),
-            decimal(sum(held.disk_bytes for held in state.stored)),
-            "",
-        )
-    return table
+        counts = (f"{held.rows[a]:,}" for a in aliases)
+        sizes, age = (decimal(held.live_bytes), decimal(held.disk_bytes)), _age(now - held.created)
+        batches = f"{held.batches[0]} to {held.batches[-1]}"
+        rows.append((str(held.partition), batches, *counts, *sizes, age))
+    if len(rows) > 1:
+        counts = (f"{sum(held.rows[a] for held in state.stored):,}" for a in aliases)
+        live, disk = (sum(getattr(h, size) for h in state.stored) for size in ("live_bytes", "disk_bytes"))
+        rows += [None, (f"all {state.partitions}", "", *counts, decimal(live), decimal(disk), "")]
+    title = f"join {state.join} of query {state.query}\non {state.on}"
+    return table(columns, rows, title, right=columns)
 
 
-def _print(verdict: VerifyReport) -> None:
-    console = Console()
-    looked_at = f"{verdict.manifests} manifests and {verdict.files} files, {decimal(verdict.bytes)}"
-    if not verdict.damage:
-        console.print(f"sound: {looked_at}")
-        return
-    table = Table(title=f"damaged: {len(verdict.damage)} of {looked_at}", title_justify="left")
-    table.add_column("file", overflow="fold")
-    table.add_column("damage", overflow="fold")
-    for damage in verdict.damage:
-        table.add_row(damage.path, damage.how)
-    console.print(table)
+def _ago(commit: float) -> str:
+    """The age of a commit; 0 stands for none, an infinite one for one that cannot be read."""
+    if not commit:
+        return "none"
+    return f"{_age(time.time() - commit)} ago" if math.isfinite(commit) else "unknown"
 
 
 def _age(seconds: float) -> str:
@@ -327,6 +278,10 @@ def _age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _nothing(path: str) -> None:
-    typer.echo(f"There is no state in {redacted(path)}.", err=True)
+def _no_state(path: str) -> str:
+    return f"There is no state in {redacted(path)}."
+
+
+def _refuse_nothing(path: str) -> None:
+    typer.echo(_no_state(path), err=True)
     raise typer.Exit(USAGE_ERROR)

@@ -110,7 +110,7 @@ class AdaptivePlanner(Stateful):
         stats = statistics(
             self._query, join.bound.predicate, join.bound.classes, rates, _recent(join), residuals
         )  # fmt: skip
-        return make_plan(self._query, join.bound.predicate, join.bound.classes, stats, self.learned)
+        return make_plan(self._query, join.bound.predicate, stats, self.learned)
 
     def reorder(self, join: Join) -> None:
         """Move the most selective window to the front, by selectivities measured under a deadline."""
@@ -142,7 +142,7 @@ class AdaptivePlanner(Stateful):
 
     def _install(self, join: Join, stats: JoinStatistics) -> None:
         self._statistics = stats
-        join.install(make_plan(self._query, join.bound.predicate, join.bound.classes, stats, self.learned))
+        join.install(make_plan(self._query, join.bound.predicate, stats, self.learned))
 
     def _statistics_now(
         self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]

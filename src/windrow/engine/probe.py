@@ -205,8 +205,8 @@ class Probe:
     ) -> tuple[Array, list[Failure], dict[Reference, pa.Array]]:
         """Mask of the matches on which a condition holds, its failures, and the columns it reads."""
         failures: list[Failure] = []
-        if residual.likeness is not None:
-            return self._check_sets(residual.likeness, partials), failures, {}
+        if residual.similarity is not None:
+            return self._check_sets(residual.similarity, partials), failures, {}
         columns = self._windows.columns(partials.rows, references(residual.node))
         holds = evaluate(residual.node, columns, len(partials), self._functions, failures)
         return as_mask(holds), failures, columns

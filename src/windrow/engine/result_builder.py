@@ -26,7 +26,7 @@ WEIGHT, CLUSTER = "weight", "cluster"
 def result_schema(query: Query, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """Columns of the results, from the streams' schemas by alias."""
     fields = [pa.field(alias, pa.struct(list(schemas[alias]))) for alias in query.kind.result_aliases]
-    if query.kind.tells_certainty:
+    if query.kind.reports_certainty:
         fields.append(pa.field(CERTAIN, pa.bool_()))
     if query.memory_limit is not None and query.memory_policy.samples:
         fields += [pa.field(WEIGHT, pa.float64()), pa.field(CLUSTER, pa.int64())]
@@ -48,13 +48,13 @@ class ResultBuilder:
                     f"results of a sample have a column '{name}'; rename the stream", Option("streams")
                 )
         self._types = {aliases.index(a): self.schema.field(a).type for a in bound.query.kind.result_aliases}
-        self._tells_certainty = bound.query.kind.tells_certainty
+        self._reports_certainty = bound.query.kind.reports_certainty
 
     def add(
         self, windows: Windows, found: PartialMatches, sample: Selection | None, certain: Array | None = None
     ) -> Iterator[pa.RecordBatch]:
         columns = [windows.structs(s, found.rows[s], kind) for s, kind in self._types.items()]
-        if self._tells_certainty:
+        if self._reports_certainty:
             columns.append(pa.array(np.ones(len(found), bool) if certain is None else certain))
         if sample is not None:
             columns += [pa.array(sample.weight), pa.array(sample.cluster)]

@@ -23,8 +23,7 @@ from windrow.engine.rows import event_times
 from windrow.errors import DataError, Option, QueryError, placed, unknown
 from windrow.estimation.cluster_variance import cluster_variance
 from windrow.expr.evaluate import evaluate
-from windrow.expr.parse import Reference, parse, references
-from windrow.expr.resolve import resolve
+from windrow.expr.parse import Reference, parse, references, resolve
 from windrow.expr.types import is_number
 from windrow.expr.values import from_numpy, plain, to_numpy, valid_mask
 from windrow.model.keywords import checks_keywords

@@ -13,9 +13,8 @@ import numpy as np
 
 from windrow.engine.conditions import holds
 from windrow.model.access import Access
-from windrow.model.predicate import Atom, Band, Equality, JoinColumn, Predicate, Residual
+from windrow.model.predicate import Atom, Band, Class, Equality, JoinColumn, Predicate, Residual
 from windrow.model.query import Query
-from windrow.planning.equivalence import Class
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
 Array = np.ndarray

@@ -9,10 +9,11 @@ After that, the query's own policy processes the same rows under a few memory li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,18 @@ class DryRun:
     windows: float = 0.0
     """Event time of the sample, as a multiple of the longest window."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "rows": dict(self.rows),
+            "rows_read": dict(self.read),
+            "seconds_of_event_time": self.span,
+            "seconds": self.seconds,
+            "results": self.results,
+            "whole": self.complete,
+            "windows_longer_than_sample": self.short,
+        }
+
     def __str__(self) -> str:
         rows = ", ".join(f"{rows:,} rows of {alias}" for alias, rows in self.rows.items())
         left = sum(self.read.values()) - sum(self.rows.values())
@@ -115,18 +128,28 @@ class Sample:
     ) -> tuple[Operator, list[int]]:
         """Run the query over these rows for about `max_seconds`. Returns the number of results after each
         call."""
-        operator = Operator(query, {alias: table.schema for alias, table in self.tables.items()})
-        began, at, found = perf_counter(), dict.fromkeys(self.tables, 0), [0]
+        operator = Operator(query, self.schemas)
+        began, found, done = perf_counter(), [0], 0
         total = sum(self.upto(self.edges[-1]).values())
-        for number, edge in enumerate(self.edges):
-            upto = self.upto(edge)
-            parts = {a: table.slice(at[a], upto[a] - at[a]) for a, table in self.tables.items()}
-            found.append(found[-1] + operator.process(parts).num_rows)
-            at = upto
-            progress(sum(upto.values()), total)
-            if number >= WARM_UP and perf_counter() - began > max_seconds:
+        for rows in self.calls(self.edges):
+            found.append(found[-1] + operator.process(rows).num_rows)
+            done += sum(table.num_rows for table in rows.values())
+            progress(done, total)
+            if len(found) > WARM_UP + 1 and perf_counter() - began > max_seconds:
                 break
         return operator, found[1:]
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        return {alias: table.schema for alias, table in self.tables.items()}
+
+    def calls(self, edges: Iterable[int]) -> Iterator[dict[str, pa.Table]]:
+        """The rows of each call, by alias, if calls end at these event times."""
+        at = dict.fromkeys(self.tables, 0)
+        for edge in edges:
+            upto = self.upto(edge)
+            yield {a: table.slice(at[a], upto[a] - at[a]) for a, table in self.tables.items()}
+            at = upto
 
     def upto(self, edge: int) -> dict[str, int]:
         """Number of rows up to this time, by alias."""

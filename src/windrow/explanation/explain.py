@@ -32,7 +32,7 @@ from windrow.harvest.time_curve import TimeCurve
 from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
 from windrow.model.plan import Plan
-from windrow.model.policies.time_policies import Dropping, Harvesting
+from windrow.model.policies.time_policies import Dropping, Harvesting, TimePolicy
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, positive_duration
@@ -108,14 +108,11 @@ def explain(
         groups = group_queries(query)
         if not schemas and not data:
             return SharedExplanation(tuple(groups), ())
-        tops = [
-            base_query(
-                next(iter(members.values())).query,
-                WindowTiers.of(s.windows for s in members.values()).largest,
-            )
-            for members in (g.subscriptions for g in groups)
-        ]
-        joins = [explain(top, schemas, rates, distinct, curves, data, every, partitions) for top in tops]
+        joins = []
+        for members in (list(group.subscriptions.values()) for group in groups):
+            largest = WindowTiers.of(member.windows for member in members).largest
+            top = base_query(members[0].query, largest)
+            joins.append(explain(top, schemas, rates, distinct, curves, data, every, partitions))
         return SharedExplanation(tuple(groups), tuple(joins))
     if not isinstance(query, Query):
         raise QueryError(
@@ -157,12 +154,12 @@ def explain_sample(
     # At other rates the same fraction of the memory is assumed to give the same recall.
     faster = sum(found.plan.rates) * learned_from.span / sum(learned_from.rows.values())
     if found.recall is not None and query.algorithm == "eager" and learned_from.windows >= MIN_WINDOWS:
-        sampled = (
-            query
-            if query.memory_limit is None
-            else replace(query, memory=_scaled(query.memory_limit, 1 / faster))
+        limit = query.memory_limit
+        if limit is not None:
+            limit = MemoryLimit(limit.kind, max(1, round(limit.size / faster)))
+        recall = tried(
+            replace(query, memory=limit), learned_from, float(found.recall.memory[-1]) / faster, max_seconds
         )
-        recall = tried(sampled, learned_from, float(found.recall.memory[-1]) / faster, max_seconds)
         found = replace(found, recall=found.recall.through({m * faster: r for m, r in recall.items()}))
     whole = divided or Partitions(lambda alias, rows: [rows])
     if whole.calls is None and calls.every is not None:
@@ -179,10 +176,6 @@ def explain_sample(
         query=asked,
         limit=query.memory_limit,
     )
-
-
-def _scaled(limit: MemoryLimit, by: float) -> MemoryLimit:
-    return MemoryLimit(limit.kind, max(1, round(limit.size * by)))
 
 
 class _Calls:
@@ -241,26 +234,23 @@ def _of_operator(
             "this operator has not seen all its streams yet; process some rows first", Option("explain")
         )
     join, query = operator.runner.join, query or operator.query
-    plan = operator.plan
+    plan, faster = operator.plan, 1.0
     if learned_from is not None:
         measured = [rows / learned_from.span for rows in learned_from.rows.values()]
         wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
         plan = operator.runner.planner.plan_for(join, wanted)
         join.install(plan)
+        faster = sum(plan.rates) / max(sum(measured), 1e-300)
     row_bytes = tuple(window.nbytes_shrunk / max(len(window), 1) for window in join.windows)
-    exact = max(1.0, sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True)))
+    exact = sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True))
     recall, split, binds = None, None, None
     evictor = join.evictor if operator.runner.counters.sub_batches else None
-    faster = 1.0
-    if learned_from is not None:
-        faster = sum(plan.rates) / max(sum(measured), 1e-300)
-    forecast = None
-    if evictor is not None:
-        forecast = evictor.forecast(join.windows, None if learned_from is None else plan.rates, faster)
+    known_rates = None if learned_from is None else plan.rates
+    forecast = None if evictor is None else evictor.forecast(join.windows, known_rates, faster)
     if evictor is not None and forecast is not None:
         recall = forecast.curve(evictor.limit.kind)
         if recall.unit == "bytes":
-            exact = max(1.0, float(recall.memory[-1]))
+            exact = float(recall.memory[-1])
         if query.shed_limit is not None:
             size = float(query.shed_limit.size)
             split, binds = forecast.shares(size), forecast.binding_fraction(size)
@@ -271,19 +261,11 @@ def _of_operator(
         seconds = _seconds(operator, model, as_planned)
         time = _time_curve(query, as_planned, seconds)
         throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
-        policy = query.time_policy
         if learned_from is not None:
-            plan = _with_learned_costs(plan, as_planned)
-        if (
-            learned_from is not None
-            and throttle is not None
-            and throttle < 1
-            and isinstance(policy, Harvesting)
-        ):
-            plan = replace(plan, harvest=solve(as_planned, throttle, policy.method, policy.parts))
+            plan = _with_learned_costs(plan, as_planned, query.time_policy, throttle)
     return Explanation(
         plan=plan,
-        exact=MemoryLimit("bytes", round(exact)),
+        exact=MemoryLimit("bytes", round(max(1.0, exact))),
         recall=recall,
         limit=query.shed_limit,
         query=query,
@@ -298,17 +280,15 @@ def _of_operator(
 
 def _model(join: Join) -> HarvestModel | None:
     """The learned model of work and results, if there is one."""
-    if (
-        join.load_shedder is None
-        or join.load_shedder.statistics.sub_batches == 0
-        or not all(len(w) for w in join.windows)
-    ):
+    shedder = join.load_shedder
+    if shedder is None or shedder.statistics.sub_batches == 0 or not all(len(w) for w in join.windows):
         return None
-    return join.load_shedder.model(join.windows)
+    return shedder.model(join.windows)
 
 
-def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
-    """The same plan with costs from measured probes instead of distinct counts."""
+def _with_learned_costs(plan: Plan, model: HarvestModel, policy: TimePolicy, throttle: float | None) -> Plan:
+    """The same plan with costs from measured probes instead of distinct counts, and with the harvest that a
+    deadline leaves time for."""
     work, fan = model.tables.work, model.tables.fan
     directions = []
     for i, direction in enumerate(plan.directions):
@@ -318,7 +298,10 @@ def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
             compared, partial = partial * work[i, j, whole], partial * fan[i, j, whole]
             steps.append(replace(step, comparisons=float(compared), results=float(partial)))
         directions.append(replace(direction, steps=tuple(steps)))
-    return replace(plan, directions=tuple(directions))
+    plan = replace(plan, directions=tuple(directions))
+    if throttle is None or throttle >= 1 or not isinstance(policy, Harvesting):
+        return plan
+    return replace(plan, harvest=solve(model, throttle, policy.method, policy.parts))
 
 
 def _seconds(operator: Operator, learned: HarvestModel, wanted: HarvestModel) -> float | None:

@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from windrow.engine.shared.grouping import QueryGroup
-from windrow.explanation.as_dict import plain
 from windrow.explanation.dry_run import DryRun
 from windrow.harvest.time_curve import TimeCurve
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.limits import MemoryLimit
 from windrow.model.notebook import short_repr
-from windrow.model.plan import Plan
-from windrow.model.query import Query
+from windrow.model.plan import Direction, Plan
+from windrow.model.query import Query, Window
+from windrow.model.units import SECOND, json_value
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Rendered(ABC):
+    """Renders an explanation as JSON, and in a notebook as the page that is drawn from it."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _contents(self) -> tuple[str, list[dict[str, Any]], list[str]]:
+        """Title, joins and shared queries of the page."""
+
+    def page(self) -> str:
+        """One self-contained HTML page with the plan and the curves."""
+        from windrow.explanation.html_page import page  # few programs draw one
+
+        return page(*self._contents())
+
+    def to_json(self, indent: int | None = 1) -> str:
+        return to_json(self.to_dict(), indent)
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, so that its styles and those of the notebook do not mix.
+        style = "width: 100%; height: 40em; border: 0"
+        return f'<iframe srcdoc="{escape(self.page())}" style="{style}"></iframe>'
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Rendered):
     """A plan, the memory and time of exact results, and the expected recall with less; prints itself."""
 
     plan: Plan
@@ -98,7 +125,9 @@ class Explanation:
                 when = "" if self.binds is None else f"; the limit binds {100 * self.binds:.3g} % of the time"
                 lines.append(f"  {self.limit} give about {100 * self.expected_recall:.3g} %{when}")
             if self.split is not None and self.limit is not None:
-                lines.append(f"  divided: {self._divided()}")
+                shares = zip(self.plan.aliases, self.split, strict=True)
+                each = ", ".join(f"{a} {MemoryLimit(self.recall.unit, round(share))}" for a, share in shares)
+                lines.append(f"  divided: {each}")
         if self.time is not None:
             lines += ["Recall against time:", *_indented(str(self.time))]
             if self.throttle is not None and self.expected_in_time is not None:
@@ -116,35 +145,86 @@ class Explanation:
             lines.append(self.source)
         return "\n".join(lines)
 
-    def _divided(self) -> str:
-        assert self.split is not None and self.recall is not None
-        shown = [
-            f"{alias} {MemoryLimit(self.recall.unit, round(part))}"
-            for alias, part in zip(self.plan.aliases, self.split, strict=True)
-        ]
-        return ", ".join(shown)
-
     def to_dict(self) -> dict[str, Any]:
-        """The explanation as values for JSON."""
-        return plain(self)
+        """The explanation as values for JSON, which the page is drawn from."""
+        plan, query = self.plan, self.query
+        per_stream = zip(plan.aliases, plan.rates, plan.rows, self.row_bytes, self.window_bytes, strict=True)
+        found = {
+            "name": self.name,
+            "on": query.on,
+            "streams": {
+                alias: {
+                    "time": query.streams[alias].time,
+                    "window": str(query.streams[alias].window),
+                    "window_seconds": window_seconds(query.streams[alias].window, rows, rate),
+                    "rows_per_second": rate,
+                    "window_rows": rows,
+                    "bytes_per_row": size,
+                    "memory_bytes": held,
+                    "bytes_per_second": rate * size,
+                }
+                for alias, rate, rows, size, held in per_stream
+            },
+            "results_per_second": plan.results,
+            "comparisons_per_second": plan.comparisons,
+            "directions": [self._direction(direction) for direction in plan.directions],
+            "harvest": plan.harvest and plan.harvest.to_dict(),
+            "memory": {
+                "exact_bytes": self.exact.size,
+                "bytes_per_second": self.bytes_per_second,
+                "limit": self.limit and {self.limit.kind: self.limit.size},
+                "spilled_bytes": self.spilled and self.spilled.size,
+                "recall": self.expected_recall,
+                "binds": self.binds,
+                "split": self.split and dict(zip(plan.aliases, self.split, strict=True)),
+                "curve": self.recall and vars(self.recall),
+            },
+            "time": {
+                "deadline": query.deadline and str(query.deadline),
+                "throttle": self.throttle,
+                "recall": self.expected_in_time,
+                "curve": self.time
+                and {
+                    "comparisons_per_second": self.time.comparisons,
+                    "seconds_per_second": self.time.seconds,
+                    "work": self.time.work,
+                    "recall": self.time.recall,
+                },
+            },
+            "partitioning": self.partitioning and self.partitioning.splitlines(),
+            "source": self.source,
+            "learned_from": self.learned_from and self.learned_from.to_dict(),
+            "text": str(self),
+        }
+        shown: dict[str, Any] = json_value(found)
+        return shown
 
-    def to_json(self, indent: int | None = 1) -> str:
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+    def _direction(self, direction: Direction) -> dict[str, Any]:
+        aliases = self.plan.aliases
+        return {
+            "arriving": aliases[direction.arriving],
+            "order": [aliases[stream] for stream in direction.order],
+            "comparisons_per_second": direction.comparisons,
+            "results_per_second": direction.results,
+            "steps": [
+                {
+                    "stream": aliases[step.stream],
+                    "access": str(step.access),
+                    "by": [str(condition) for condition in step.driver],
+                    "checks": [str(condition) for condition in (*step.checks, *step.residuals)],
+                    "comparisons_per_second": step.comparisons,
+                    "rows_on_per_second": step.results,
+                }
+                for step in direction.steps
+            ],
+        }
 
-    def page(self) -> str:
-        """One self-contained HTML page with the plan and the curves."""
-        from windrow.explanation.html_page import page
-
-        return page(self.name or self.query.on, [self.to_dict()])
-
-    __repr__ = short_repr
-
-    def _repr_html_(self) -> str:
-        return _framed(self.page())
+    def _contents(self) -> tuple[str, list[dict[str, Any]], list[str]]:
+        return self.name or self.query.on, [self.to_dict()], []
 
 
-@dataclass(frozen=True)
-class SharedExplanation:
+@dataclass(frozen=True, repr=False)
+class SharedExplanation(Rendered):
     """The joins of several queries, and an explanation of each; prints itself."""
 
     groups: tuple[QueryGroup, ...]
@@ -171,26 +251,8 @@ class SharedExplanation:
             "joins": [join.to_dict() for join in self.joins],
         }
 
-    def to_json(self, indent: int | None = 1) -> str:
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
-    def page(self) -> str:
-        """One self-contained HTML page."""
-        from windrow.explanation.html_page import page
-
-        shown = self.to_dict()
-        return page("Shared joins", shown["joins"], ["\n".join(group["text"]) for group in shown["groups"]])
-
-    __repr__ = short_repr
-
-    def _repr_html_(self) -> str:
-        return _framed(self.page())
-
-
-def _framed(page: str) -> str:
-    """A page as a frame in a notebook, so that their styles do not mix."""
-    style = "width: 100%; height: 40em; border: 0"
-    return f'<iframe srcdoc="{escape(page)}" style="{style}"></iframe>'
+    def _contents(self) -> tuple[str, list[dict[str, Any]], list[str]]:
+        return "Shared joins", [join.to_dict() for join in self.joins], [str(group) for group in self.groups]
 
 
 def _indented(text: str) -> list[str]:
@@ -201,6 +263,11 @@ def _size(amount: float) -> str:
     return str(MemoryLimit("bytes", round(amount)))
 
 
-def to_json(explanations: Sequence[Explanation | SharedExplanation]) -> str:
-    """Several explanations as one document."""
-    return json.dumps([e.to_dict() for e in explanations], indent=1, ensure_ascii=False, allow_nan=False)
+def to_json(explained: object, indent: int | None = 1) -> str:
+    """One or several explanations, each a dict, as text."""
+    return json.dumps(explained, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def window_seconds(window: Window, rows: float, rate: float) -> float:
+    """Length of a window; of a row window, the time in which its rows arrive."""
+    return max(window.size / SECOND if window.is_time else rows / max(rate, 1e-9), 1e-6)

@@ -24,18 +24,12 @@ CALLS = 16
 
 @dataclass(frozen=True)
 class Partitions:
-    """How rows reach the partitions of a join.
-
-    Parameters
-    ----------
-    split
-        The rows of a stream, by alias, as one table per partition.
-    calls
-        Micro-batches that the sample arrives in; None if unknown.
-    """
+    """How rows reach the partitions of a join."""
 
     split: Callable[[str, pa.Table], Sequence[pa.Table]]
+    """The rows of a stream, by alias, as one table per partition."""
     calls: int | None = None
+    """Micro-batches that the sample arrives in; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +44,17 @@ def held_memory(query: Query, sample: Sample, max_seconds: float, partitions: Pa
     """The most that the partitions hold together at the end of a call; only of the calls that fit into about
     `max_seconds` seconds."""
     began = perf_counter()
-    # Under a limit rows also carry what its policy knows of them.
+    # Under a limit rows also have the policy's row state.
     limit = None if query.memory_limit is None else MemoryLimit(query.memory_limit.kind, 2**50)
     exact = replace(query, memory=limit, deadline=None)
     start = min(int(times[0]) for times in sample.times.values())
     calls = partitions.calls or CALLS
-    at, operators = dict.fromkeys(sample.tables, 0), list[Operator]()
+    operators = list[Operator]()
     held, shrunk = np.zeros(len(query.aliases)), 0.0
-    for edge in np.linspace(start, int(sample.edges[-1]), calls + 1).astype(np.int64)[1:]:
-        upto = sample.upto(edge)
-        parts = {
-            alias: partitions.split(alias, table.slice(at[alias], upto[alias] - at[alias]))
-            for alias, table in sample.tables.items()
-        }
-        at = upto
+    for rows in sample.calls(np.linspace(start, int(sample.edges[-1]), calls + 1).astype(np.int64)[1:]):
+        parts = {alias: partitions.split(alias, table) for alias, table in rows.items()}
         if not operators:
-            schemas = {alias: table.schema for alias, table in sample.tables.items()}
-            operators = [Operator(exact, schemas) for _ in next(iter(parts.values()))]
+            operators = [Operator(exact, sample.schemas) for _ in next(iter(parts.values()))]
         for number, operator in enumerate(operators):
             operator.process({alias: tables[number] for alias, tables in parts.items()})
         metrics = [operator.metrics().streams for operator in operators]

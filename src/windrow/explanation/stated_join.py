@@ -15,6 +15,7 @@ from windrow.engine.rows import check_time_column, plain_schema
 from windrow.engine.sampled_statistics import statistics
 from windrow.errors import Option, QueryError, unknown
 from windrow.eviction.forecast import StreamModel
+from windrow.explanation.explanation import window_seconds
 from windrow.harvest.model import HarvestModel
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.harvest import BasicWindows
@@ -37,25 +38,17 @@ SET_BYTES = 100
 
 @dataclass(frozen=True)
 class StatedJoin:
-    """A join with stated rates and distinct counts.
-
-    Parameters
-    ----------
-    schemas
-        Alias to schema.
-    rates
-        Rows per second by alias; 1 by default.
-    distinct
-        Number of distinct values by column; by default the number of rows in the window.
-    curves
-        Alias to the results of a row in each of equally long parts of its window, youngest first.
-    """
+    """A join with stated rates and distinct counts."""
 
     query: Query
     schemas: Mapping[str, pa.Schema]
+    """Alias to schema."""
     rates: Mapping[str, float]
+    """Rows per second by alias; 1 by default."""
     distinct: Mapping[str, float]
+    """Number of distinct values by column; by default the number of rows in the window."""
     curves: Mapping[str, Sequence[float]] | None
+    """Alias to the results of a row in each of equally long parts of its window, youngest first."""
 
     def __post_init__(self) -> None:
         check_rates(self.query, self.rates)
@@ -83,7 +76,7 @@ class StatedJoin:
             for members in bound.classes
         )
         stats = replace(stats, classes=classes)
-        plan = make_plan(query, bound.predicate, bound.classes, stats)
+        plan = make_plan(query, bound.predicate, stats)
         row_state = sum(np.dtype(kind).itemsize for _, kind in Join(bound, ResultBuilder).row_state)
         return plan, stats, [_row_bytes(bound, s) + row_state for s in range(len(rates))]
 
@@ -100,10 +93,8 @@ class StatedJoin:
 
     def spans(self, plan: Plan) -> list[float]:
         """Length of each window in seconds; of a row window, the time in which its rows arrive."""
-        return [
-            s.window.size / SECOND if s.window.is_time else max(rows / max(rate, 1e-9), 1e-6)
-            for s, rows, rate in zip(self.query.streams.values(), plan.rows, plan.rates, strict=True)
-        ]
+        streams = zip(self.query.streams.values(), plan.rows, plan.rates, strict=True)
+        return [window_seconds(s.window, rows, rate) for s, rows, rate in streams]
 
     def model(self, plan: Plan, stats: JoinStatistics) -> HarvestModel | None:
         """Model of work and results; None if probing does not start at the arriving row."""

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from windrow.expr.casts import cast
+from windrow.expr.encoding import raw_values
 from windrow.expr.types import as_decimal, common_type, finer, is_moment, is_number, mixed_zones
-from windrow.expr.values import Value, from_numpy, from_unscaled, rowwise, to_numpy, unscaled, valid_mask
+from windrow.expr.values import Value, from_numpy, from_unscaled, rowwise, to_numpy, valid_mask
 
 _CHECKED: dict[str, Callable[..., Value]] = {
     "+": pc.add_checked,
@@ -48,17 +49,18 @@ def negated(value: Value) -> Value | None:
 
 def _numbers(op: str, left: Value, right: Value) -> Value:
     if op == "/":
-        divisor = _null_if_zero(cast(right, pa.float64()))
+        divisor = cast(right, pa.float64())
+        divisor = pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor)
         return pc.divide(cast(left, pa.float64()), divisor)
-    kind = common_type(left.type, right.type)
-    if pt.is_uint64(kind):
-        kind = as_decimal(kind)
+    dtype = common_type(left.type, right.type)
+    if pt.is_uint64(dtype):
+        dtype = as_decimal(dtype)
     if op == "%":
-        return _remainder(left, right, kind)
-    if pt.is_decimal(kind):
+        return _remainder(left, right, dtype)
+    if pt.is_decimal(dtype):
         return _decimals(op, left, right)
-    left, right = cast(left, kind), cast(right, kind)
-    if pt.is_floating(kind):
+    left, right = cast(left, dtype), cast(right, dtype)
+    if pt.is_floating(dtype):
         return _PLAIN[op](left, right)
     return _integers(op, left, right)
 
@@ -91,25 +93,22 @@ def _decimals(op: str, left: Value, right: Value) -> Value:
     return _PLAIN[op](cast(left, x), cast(right, y))
 
 
-def _remainder(left: Value, right: Value, kind: pa.DataType) -> Value:
-    if pt.is_decimal(kind):  # exact only while the digits fit an int64
-        kind = pa.decimal128(18, kind.scale) if kind.precision <= 18 else pa.float64()
-    return rowwise(_fmod, cast(left, kind), cast(right, kind))
+def _remainder(left: Value, right: Value, dtype: pa.DataType) -> Value:
+    if pt.is_decimal(dtype):  # exact only while the digits fit an int64
+        dtype = pa.decimal128(18, dtype.scale) if dtype.precision <= 18 else pa.float64()
+    return rowwise(_fmod, cast(left, dtype), cast(right, dtype))
 
 
 def _fmod(left: pa.Array, right: pa.Array) -> pa.Array:
-    kind = left.type
-    scaled = pt.is_decimal(kind)
-    x, y = (unscaled(v) if scaled else to_numpy(v, kind) for v in (left, right))
+    dtype = left.type
+    scaled = pt.is_decimal(dtype)
+    # A decimal of up to 18 digits fits the low half of its 128 bits.
+    x, y = (raw_values(v, np.int64, 2)[::2] if scaled else to_numpy(v, dtype) for v in (left, right))
     zero = y == 0
     with np.errstate(invalid="ignore"):
         rest = np.fmod(x, np.where(zero, 1, y))
     valid = valid_mask(left, right) & ~zero
-    return from_unscaled(rest, valid, kind) if scaled else from_numpy(rest, valid)
-
-
-def _null_if_zero(value: Value) -> Value:
-    return pc.if_else(pc.equal(value, pa.scalar(0.0)), pa.scalar(None, pa.float64()), value)
+    return from_unscaled(rest, valid, dtype) if scaled else from_numpy(rest, valid)
 
 
 def _times(op: str, left: Value, right: Value) -> Value | None:
@@ -122,8 +121,8 @@ def _times(op: str, left: Value, right: Value) -> Value | None:
         moment = pa.timestamp("us") if pt.is_date(a) else a
         return _shifted(op, cast(left, moment), right)
     if pt.is_duration(a) and pt.is_duration(b) and op in "+-":
-        kind = common_type(a, b)
-        return pc.cast(arithmetic(op, _ticks(left, kind), _ticks(right, kind)), kind)
+        dtype = common_type(a, b)
+        return pc.cast(arithmetic(op, _ticks(left, dtype), _ticks(right, dtype)), dtype)
     if op == "*" and pt.is_duration(a) and pt.is_integer(b):
         return pc.cast(arithmetic("*", pc.cast(left, pa.int64()), right), a)
     if op == "*" and pt.is_integer(a) and pt.is_duration(b):
@@ -132,19 +131,19 @@ def _times(op: str, left: Value, right: Value) -> Value | None:
 
 
 def _difference(left: Value, right: Value) -> Value:
-    kind = common_type(left.type, right.type)
-    if kind is None or pt.is_date(kind):
-        kind = pa.timestamp("s")
-    return pc.cast(arithmetic("-", _ticks(left, kind), _ticks(right, kind)), pa.duration(kind.unit))
+    dtype = common_type(left.type, right.type)
+    if dtype is None or pt.is_date(dtype):
+        dtype = pa.timestamp("s")
+    return pc.cast(arithmetic("-", _ticks(left, dtype), _ticks(right, dtype)), pa.duration(dtype.unit))
 
 
 def _shifted(op: str, moment: Value, span: Value) -> Value:
     """Computes in the finer of both units, so that nothing is rounded."""
     unit = finer(moment.type.unit, span.type.unit)
-    kind = pa.timestamp(unit, moment.type.tz)
-    ticks = arithmetic(op, _ticks(moment, kind), _ticks(span, pa.duration(unit)))
-    return pc.cast(ticks, kind)
+    dtype = pa.timestamp(unit, moment.type.tz)
+    ticks = arithmetic(op, _ticks(moment, dtype), _ticks(span, pa.duration(unit)))
+    return pc.cast(ticks, dtype)
 
 
-def _ticks(value: Value, kind: pa.DataType) -> Value:
-    return pc.cast(cast(value, kind), pa.int64())
+def _ticks(value: Value, dtype: pa.DataType) -> Value:
+    return pc.cast(cast(value, dtype), pa.int64())

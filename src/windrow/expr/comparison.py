@@ -39,6 +39,7 @@ _COMPARE: dict[str, Callable[..., Value]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+WRITE_INTERVAL = "write a span of time like interval '5' second"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Operand:
         return f"{render(self.node)} ({self.type})"
 
 
-def compare(op: str, left: Operand, right: Operand) -> Value:
+def compare(op: str, left: Operand, right: Operand, nan_as_null: bool = False) -> Value:
     """`left op right` for = <> < <= > >=."""
     x, y = unified([left, right])
     if pt.is_nested(x.type):
@@ -64,7 +65,9 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
         raise QueryError(f"cannot compare {left} with {right}{remedy}")
     if pt.is_null(x.type):
         return pa.scalar(None, pa.bool_())
-    if pt.is_floating(x.type):
+    if pt.is_floating(x.type) and nan_as_null:
+        x, y = (pc.if_else(pc.is_nan(v), pa.scalar(None, v.type), v) for v in (x, y))
+    elif pt.is_floating(x.type):
         return _compare_floats(op, x, y)
     try:
         return _COMPARE[op](x, y)
@@ -89,34 +92,37 @@ def _compare_floats(op: str, x: Value, y: Value) -> Value:
 def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:
     """All values as their common type. `where` names the function whose arguments they are."""
     fitted = [_fitted(one, [o.type for o in operands]) for one in operands]
-    kind = reduce(lambda a, b: _combined(a, b, where), fitted).type
-    return [cast(one.value, kind) for one in fitted]
+    dtype = reduce(lambda a, b: _combined(a, b, where), fitted).type
+    return [cast(one.value, dtype) for one in fitted]
 
 
 def _combined(left: Operand, right: Operand, where: str) -> Operand:
     """A null of the common type; an operand rather than a type so that it can be reduced over."""
-    kind = common_type(left.type, right.type)
-    if kind is not None:
-        return Operand(left.node, pa.scalar(None, kind))
-    verb = f"{where}: cannot combine" if where else "cannot compare"
-    if mixed_zones(left.type, right.type):
-        bare = right if right.type.tz is None else left
-        raise QueryError(
-            f"{verb} {left} with {right}: one has a time zone and the other has none; "
-            f"cast one of them, for example cast({render(bare.node)} as timestamptz), which reads it as UTC"
-        )
-    if any(pt.is_duration(t) for t in (left.type, right.type)):
-        raise QueryError(f"{verb} {left} with {right}; write a span of time like interval '5' second")
+    dtype = common_type(left.type, right.type)
+    if dtype is not None:
+        return Operand(left.node, pa.scalar(None, dtype))
     text, other = (right, left) if is_text(right.type) and not is_text(left.type) else (left, right)
-    raise QueryError(
-        f"{verb} {left} with {right}; cast one of them, "
-        f"for example cast({render(text.node)} as {sql_name(other.type)})"
+    remedy = f"cast one of them, for example cast({render(text.node)} as {sql_name(other.type)})"
+    if any(pt.is_duration(t) for t in (left.type, right.type)):
+        remedy = WRITE_INTERVAL
+    verb = f"{where}: cannot combine" if where else "cannot compare"
+    raise mismatch(f"{verb} {left} with {right}", left, right, remedy)
+
+
+def mismatch(what: str, left: Operand, right: Operand, remedy: str) -> QueryError:
+    """The error of an operation on two types that do not fit; time zones have a remedy of their own."""
+    if not mixed_zones(left.type, right.type):
+        return QueryError(f"{what}; {remedy}")
+    bare = left if left.type.tz is None else right
+    return QueryError(
+        f"{what}: one has a time zone and the other has none; cast one of them, for example "
+        f"cast({render(bare.node)} as timestamptz), which reads it as UTC"
     )
 
 
 def _fitted(one: Operand, types: Sequence[pa.DataType]) -> Operand:
     """A literal cast to suit the other types; anything else unchanged."""
-    others = [kind for kind in types if not kind.equals(one.type)]
+    others = [dtype for dtype in types if not dtype.equals(one.type)]
     number = exact_number(one.node)
     if number is not None:
         exact = any(pt.is_decimal(t) for t in others) and not any(pt.is_floating(t) for t in others)
@@ -126,17 +132,17 @@ def _fitted(one: Operand, types: Sequence[pa.DataType]) -> Operand:
     return one if moment is None or text is None else _moment(one, text, moment)
 
 
-def _moment(one: Operand, text: str, kind: pa.DataType) -> Operand:
-    if pt.is_date(kind) and len(text.strip()) > 10:
-        kind = pa.timestamp("us")
-    if pt.is_timestamp(kind):
-        kind = pa.timestamp("ns" if kind.unit == "ns" else "us", kind.tz)
-    value = cast(pa.scalar(text), pa.timestamp("us") if pt.is_date(kind) else pa.timestamp(kind.unit))
-    if value.is_valid and pt.is_timestamp(kind) and kind.tz is not None:
-        value = pc.assume_timezone(value, kind.tz, ambiguous="earliest", nonexistent="latest")
-    value = cast(pa.scalar(text), kind) if not value.is_valid else cast(value, kind)
+def _moment(one: Operand, text: str, dtype: pa.DataType) -> Operand:
+    if pt.is_date(dtype) and len(text.strip()) > 10:
+        dtype = pa.timestamp("us")
+    if pt.is_timestamp(dtype):
+        dtype = pa.timestamp("ns" if dtype.unit == "ns" else "us", dtype.tz)
+    value = cast(pa.scalar(text), pa.timestamp("us") if pt.is_date(dtype) else pa.timestamp(dtype.unit))
+    if value.is_valid and pt.is_timestamp(dtype) and dtype.tz is not None:
+        value = pc.assume_timezone(value, dtype.tz, ambiguous="earliest", nonexistent="latest")
+    value = cast(pa.scalar(text), dtype) if not value.is_valid else cast(value, dtype)
     if not value.is_valid:
-        raise QueryError(f"cannot read '{text}' as a {sql_name(kind)}; write it like '2024-01-31 12:00:00'")
+        raise QueryError(f"cannot read '{text}' as a {sql_name(dtype)}; write it like '2024-01-31 12:00:00'")
     return Operand(one.node, value)
 
 

@@ -1,11 +1,12 @@
-"""Constants: literals as scalars, and constant expressions folded exactly.
+"""Constants: literals as scalars, intervals as microseconds, and constant expressions folded exactly.
 
 `fold` computes + - * / over numbers and intervals in fractions, so that the width of a band is the number as
-written and not its nearest double.
+written and not its nearest double. Months, quarters and years have no fixed length and are refused.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -13,8 +14,12 @@ from fractions import Fraction
 import pyarrow as pa
 from sqlglot import exp
 
-from windrow.expr.intervals import interval_microseconds
+from windrow.errors import QueryError, unknown
+from windrow.expr.dialect import render
 from windrow.expr.types import decimal_type
+from windrow.model.units import UNITS, unit_micros
+
+_PART = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*([A-Za-z]+)")
 
 
 def literal(node: exp.Literal) -> pa.Scalar:
@@ -32,8 +37,8 @@ def decimal_scalar(number: Decimal) -> pa.Scalar:
     _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
-    kind = decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
-    return pa.scalar(number, kind)
+    dtype = decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
+    return pa.scalar(number, dtype)
 
 
 def exact_number(node: exp.Expr) -> Decimal | None:
@@ -43,6 +48,35 @@ def exact_number(node: exp.Expr) -> Decimal | None:
         inner = exact_number(node.this)
         return None if inner is None else -inner
     return Decimal(node.name) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def interval_microseconds(node: exp.Interval) -> Fraction:
+    """The length of an interval literal such as `interval '5' second` or `interval '1 hour 30 minutes'`."""
+    if not isinstance(node.this, exp.Literal):
+        raise QueryError(f"an interval must be a constant, got {render(node)}")
+    text = node.this.name.strip()
+    if node.unit is not None:
+        text = f"{text} {node.unit.name}"
+    total, position = Fraction(0), 0
+    for part in _PART.finditer(text):
+        if part.start() != position:
+            break
+        total += Fraction(part.group(1)) * _unit(part.group(2))
+        position = part.end()
+    if position != len(text) or not text:
+        raise QueryError(
+            f"cannot read {render(node)}; write it like interval '5' second or interval '1 hour 5 min'"
+        )
+    return total
+
+
+def _unit(name: str) -> int:
+    micros = unit_micros(name)
+    if micros is None and (unit := name.lower().removesuffix("s")) in ("month", "quarter", "year"):
+        raise QueryError(f"an interval of {unit}s has no fixed length; write it in days")
+    if micros is None:
+        raise QueryError(unknown("unit", name.lower(), UNITS))
+    return micros
 
 
 @dataclass(frozen=True)

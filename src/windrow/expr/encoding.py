@@ -20,15 +20,15 @@ _INT64, _FLOAT64 = pa.int64(), pa.float64()
 _INT64_MAX = np.iinfo(np.int64).max
 
 
-def encoding_of(kind: pa.DataType) -> ColumnKind | None:
+def encoding_of(dtype: pa.DataType) -> ColumnKind | None:
     """How values of a type become numbers; None if they cannot (lists, structs)."""
-    if pt.is_floating(kind):
+    if pt.is_floating(dtype):
         return "float"
-    if pt.is_decimal(kind):
-        return "int" if kind.precision <= 18 else "hash"
-    if is_text(kind) or is_bytes(kind):
+    if pt.is_decimal(dtype):
+        return "int" if dtype.precision <= 18 else "hash"
+    if is_text(dtype) or is_bytes(dtype):
         return "hash"
-    if pt.is_integer(kind) or pt.is_boolean(kind) or (pt.is_temporal(kind) and not pt.is_interval(kind)):
+    if pt.is_integer(dtype) or pt.is_boolean(dtype) or (pt.is_temporal(dtype) and not pt.is_interval(dtype)):
         return "int"
     return None
 
@@ -64,27 +64,27 @@ def _floats(numbers: np.ndarray, valid: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def _integers(array: pa.Array) -> np.ndarray:
-    kind = array.type
-    if kind.equals(_INT64):
+    dtype = array.type
+    if dtype.equals(_INT64):
         return raw_values(array, np.int64)
-    if pt.is_decimal(kind):
-        width = 4 if pt.is_decimal256(kind) else 2
+    if pt.is_decimal(dtype):
+        width = 4 if pt.is_decimal256(dtype) else 2
         return np.ascontiguousarray(raw_values(array, np.int64, width)[::width])
-    if pt.is_uint64(kind):
+    if pt.is_uint64(dtype):
         return (raw_values(array, np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
-    if pt.is_boolean(kind) or pt.is_integer(kind):
+    if pt.is_boolean(dtype) or pt.is_integer(dtype):
         return raw_values(array.cast(pa.int64()), np.int64)
-    if kind.bit_width == 32:  # date32, time32
+    if dtype.bit_width == 32:  # date32, time32
         return raw_values(array, np.int32).astype(np.int64)
     return raw_values(array, np.int64)
 
 
 def _hashes(array: pa.Array) -> np.ndarray:
-    kind = array.type
-    if pt.is_decimal(kind):
-        width = kind.bit_width // 64
+    dtype = array.type
+    if pt.is_decimal(dtype):
+        width = dtype.bit_width // 64
         return hash_fixed(frozen(raw_values(array, np.int64, width).view(np.uint8)), 8 * width)
-    if pt.is_fixed_size_binary(kind):
+    if pt.is_fixed_size_binary(dtype):
         array = array.cast(pa.binary())
     return hash_bytes(*text_buffers(array)) if len(array) else np.empty(0, np.int64)
 

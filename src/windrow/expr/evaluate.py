@@ -21,18 +21,18 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from windrow.errors import DataError, Option, QueryError
+from windrow.expr.arguments import Argument
 from windrow.expr.arithmetic import arithmetic, negated
 from windrow.expr.casts import cast
-from windrow.expr.comparison import Operand, compare, unified
-from windrow.expr.constants import decimal_scalar, exact_number, literal
+from windrow.expr.comparison import WRITE_INTERVAL, Operand, compare, mismatch, unified
+from windrow.expr.constants import decimal_scalar, exact_number, interval_microseconds, literal
 from windrow.expr.dialect import render
 from windrow.expr.failures import Failure, Mask, failed_rows, failure, is_false, is_true, restricted
 from windrow.expr.function_calls import call_builtin, call_own, own_function
-from windrow.expr.intervals import interval_microseconds
 from windrow.expr.list_functions import list_element
-from windrow.expr.parse import Reference
-from windrow.expr.string_functions import concat, matches
-from windrow.expr.types import is_list, mixed_zones, sql_type
+from windrow.expr.parse import Reference, detached
+from windrow.expr.string_functions import LIKE
+from windrow.expr.types import is_list, sql_type
 from windrow.expr.values import Value, broadcast, is_constant, plain, rowwise
 from windrow.model.query import Function
 
@@ -42,6 +42,12 @@ _TRIED = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide"
 _COALESCE = ("coalesce", "ifnull", "nvl")
 _FALLIBLE = ("abs", "mod")
 """Functions that fail. Others are null outside their domain, such as ln(0), as in Spark."""
+
+
+def with_nan_as_null(node: exp.Expr) -> exp.Expression:
+    """The expression under the rule `nan="never"`: a comparison with NaN is null, so it does not hold, and
+    neither does its negation. Without the rule NaN equals itself and is above every other number."""
+    return exp.Paren(this=detached(node), nan_as_null=True)
 
 
 def evaluate(
@@ -73,8 +79,14 @@ def result_type(
     node: exp.Expr, types: Mapping[Reference, pa.DataType], functions: Mapping[str, Function]
 ) -> pa.DataType:
     """The type of an expression. Evaluates it on empty columns, which raises every type error."""
-    empty = {reference: pa.array([], kind) for reference, kind in types.items()}
+    empty = {reference: pa.array([], dtype) for reference, dtype in types.items()}
     return evaluate(node, empty, 0, functions).type
+
+
+def check_condition(node: exp.Expr, dtype: pa.DataType) -> None:
+    """Refuse an expression of a type that a condition cannot have."""
+    if not pt.is_boolean(dtype) and not pt.is_null(dtype):
+        raise QueryError(f"expected a condition that is true or false, got {render(node)} of type {dtype}")
 
 
 @dataclass
@@ -83,11 +95,11 @@ class _Evaluation:
     length: int
     functions: Mapping[str, Function]
     failures: list[Failure] = field(default_factory=list)
+    nan_as_null: bool = False
 
     def value(self, node: exp.Expr) -> Value:
-        for kind in type(node).__mro__:
-            rule = _RULES.get(kind)
-            if rule is not None:
+        for cls in type(node).__mro__:
+            if (rule := _RULES.get(cls)) is not None:
                 return rule(self, node)
         raise QueryError(f"{render(node)} is not supported in a predicate")
 
@@ -110,15 +122,14 @@ class _Evaluation:
         """Keep the failures in these rows: the outcome of others does not depend on them."""
         self.failures += restricted(failures, rows)
 
+    def nested(self, node: exp.Paren) -> Value:
+        self.nan_as_null |= bool(node.args.get("nan_as_null"))
+        return self.value(node.this)
+
     def condition(self, node: exp.Expr) -> Value:
         value = self.value(node)
-        if pt.is_null(value.type):
-            return cast(value, pa.bool_())
-        if not pt.is_boolean(value.type):
-            raise QueryError(
-                f"expected a condition that is true or false, got {render(node)} of type {value.type}"
-            )
-        return value
+        check_condition(node, value.type)
+        return cast(value, pa.bool_())
 
     # Names and constants
 
@@ -145,18 +156,13 @@ class _Evaluation:
             self.note(node, pc.if_else(there, True, pa.scalar(None, pa.bool_())), container.value)
             return rowwise(lambda lists: list_element(lists, wanted), container.value)
         if pt.is_map(container.type):
-            kind = container.type.key_type
-            return rowwise(
-                lambda maps: plain(pc.map_lookup(maps, pa.scalar(wanted, kind), "first")), container.value
-            )
+            item = pa.scalar(wanted, container.type.key_type)
+            return rowwise(lambda maps: plain(pc.map_lookup(maps, item, "first")), container.value)
         if is_list(container.type):
             raise QueryError(
                 f"cannot take {render(node)}: {container} needs a number in brackets, such as [0]"
             )
         raise QueryError(f"cannot take {render(node)}: {container} is neither a list nor a map")
-
-    def interval(self, node: exp.Interval) -> Value:
-        return pa.scalar(round(interval_microseconds(node)), pa.duration("us"))
 
     # Logic
 
@@ -184,9 +190,6 @@ class _Evaluation:
             self.keep([each for _, failures in evaluated for each in failures], ~decided)
         return [value for value, _ in evaluated]
 
-    def negation(self, node: exp.Not) -> Value:
-        return pc.invert(self.condition(node.this))
-
     def identity(self, node: exp.Is) -> Value:
         """`x is null`, `x is true`, `x is false`."""
         if isinstance(node.expression, exp.Null):
@@ -199,16 +202,14 @@ class _Evaluation:
     # Comparisons
 
     def comparison(self, node: exp.Binary) -> Value:
-        return compare(_COMPARISON[type(node)], self.operand(node.left), self.operand(node.right))
+        return self._compared(_COMPARISON[type(node)], self.operand(node.left), node.right)
 
     def same(self, node: exp.Binary) -> Value:
         """`x is not distinct from y`: two nulls are the same."""
         left, right = self.operand(node.left), self.operand(node.right)
         absent = pc.and_(pc.is_null(left.value), pc.is_null(right.value))
-        return pc.or_(absent, pc.coalesce(compare("=", left, right), pa.scalar(False)))
-
-    def distinct(self, node: exp.Binary) -> Value:
-        return pc.invert(self.same(node))
+        equal = compare("=", left, right, self.nan_as_null)
+        return pc.or_(absent, pc.coalesce(equal, pa.scalar(False)))
 
     def between(self, node: exp.Between) -> Value:
         if node.args.get("symmetric"):
@@ -224,17 +225,11 @@ class _Evaluation:
         return self._any(partial(self._compared, "=", value, one) for one in node.expressions)
 
     def _compared(self, op: str, value: Operand, node: exp.Expr) -> Value:
-        return compare(op, value, self.operand(node))
+        return compare(op, value, self.operand(node), self.nan_as_null)
 
     def like(self, node: exp.Binary) -> Value:
-        def search(values: Value, pattern: str) -> Value:
-            return pc.match_like(values, pattern, ignore_case=isinstance(node, exp.ILike))
-
-        found = matches("like", search, self.operand(node.left), self.operand(node.right))
+        found = LIKE[type(node)](*(Argument(o, self.value(o), "like") for o in (node.left, node.right)))
         return pc.invert(found) if node.args.get("negate") else found
-
-    def regex(self, node: exp.RegexpLike) -> Value:
-        return call_builtin("rlike", [self.operand(node.this), self.operand(node.expression)], self.functions)
 
     # Computation
 
@@ -244,10 +239,14 @@ class _Evaluation:
 
     def _computed(self, op: str, left: Operand, right: Operand) -> Value:
         if pt.is_decimal(left.type) or pt.is_decimal(right.type):
-            left, right = (_exact(o) for o in (left, right))
+            # A literal is exact: 1.1, and not the nearest double.
+            exact = ((o, exact_number(o.node)) for o in (left, right))
+            left, right = (o if n is None else Operand(o.node, decimal_scalar(n)) for o, n in exact)
         answer = arithmetic(op, left.value, right.value)
         if answer is None:
-            raise QueryError(f"cannot compute {left} {op} {right}{_remedy(left, right)}")
+            timed = any(pt.is_temporal(o.type) for o in (left, right))
+            remedy = WRITE_INTERVAL if timed else "cast to a number first"
+            raise mismatch(f"cannot compute {left} {op} {right}", left, right, remedy)
         return answer
 
     def minus(self, node: exp.Neg) -> Value:
@@ -257,16 +256,10 @@ class _Evaluation:
             raise QueryError(f"cannot compute - {operand}")
         return self.note(node, answer, operand.value)
 
-    def concatenation(self, node: exp.DPipe) -> Value:
-        return concat(self.operand(node.left), self.operand(node.right))
-
     def conversion(self, node: exp.Cast) -> Value:
         value = self.value(node.this)
         answer = cast(value, sql_type(node.to))
         return answer if isinstance(node, exp.TryCast) else self.note(node, answer, value)
-
-    def extraction(self, node: exp.Extract) -> Value:
-        return call_builtin(node.name.lower(), [self.operand(node.expression)], self.functions)
 
     def choice(self, node: exp.Case) -> Value:
         """`case when c then v ... else d end` and `case x when y then v ... end`."""
@@ -326,6 +319,9 @@ class _Evaluation:
         operands = [Operand(node, value) for node, (value, _) in zip(nodes, evaluated, strict=True)]
         return pc.coalesce(*unified(operands, name))
 
+    def builtin(self, name: str, *arguments: exp.Expr) -> Value:
+        return call_builtin(name, [self.operand(argument) for argument in arguments], self.functions)
+
     def call(self, node: exp.Anonymous) -> Value:
         name, own = node.name.lower(), own_function(node.name, self.functions)
         if own is None and name in _COALESCE and node.expressions:
@@ -345,26 +341,8 @@ def _nullif(operands: list[Operand]) -> Value:
     if len(operands) != 2:
         raise QueryError(f"nullif takes 2 arguments, got {len(operands)}")
     value = operands[0].value
-    equal = pc.coalesce(compare("=", *operands), pa.scalar(False))
+    equal = pc.coalesce(compare("=", operands[0], operands[1]), pa.scalar(False))
     return pc.if_else(equal, pa.scalar(None, value.type), value)
-
-
-def _exact(operand: Operand) -> Operand:
-    """A literal beside a decimal as an exact decimal: 1.1 and not the nearest double."""
-    number = exact_number(operand.node)
-    return operand if number is None else Operand(operand.node, decimal_scalar(number))
-
-
-def _remedy(left: Operand, right: Operand) -> str:
-    if mixed_zones(left.type, right.type):
-        bare = left if left.type.tz is None else right
-        return (
-            ": one has a time zone and the other has none; cast one of them, "
-            f"for example cast({render(bare.node)} as timestamptz), which reads it as UTC"
-        )
-    if any(pt.is_temporal(o.type) for o in (left, right)):
-        return "; write a span of time like interval '5' second"
-    return "; cast to a number first"
 
 
 _Rule = Callable[[_Evaluation, Any], Value]
@@ -372,26 +350,26 @@ _RULES: dict[type, _Rule] = {
     exp.Column: _Evaluation.column,
     exp.Dot: _Evaluation.field,
     exp.Bracket: _Evaluation.element,
-    exp.Paren: lambda evaluation, node: evaluation.value(node.this),
-    exp.Literal: lambda evaluation, node: literal(node),
-    exp.Boolean: lambda evaluation, node: pa.scalar(bool(node.this)),
-    exp.Null: lambda evaluation, node: pa.scalar(None, pa.null()),
-    exp.Interval: _Evaluation.interval,
+    exp.Paren: _Evaluation.nested,
+    exp.Literal: lambda ev, node: literal(node),
+    exp.Boolean: lambda ev, node: pa.scalar(bool(node.this)),
+    exp.Null: lambda ev, node: pa.scalar(None, pa.null()),
+    exp.Interval: lambda ev, node: pa.scalar(round(interval_microseconds(node)), pa.duration("us")),
     exp.And: _Evaluation.conjunction,
     exp.Or: _Evaluation.disjunction,
-    exp.Not: _Evaluation.negation,
+    exp.Not: lambda ev, node: pc.invert(ev.condition(node.this)),
     exp.Is: _Evaluation.identity,
     exp.NullSafeEQ: _Evaluation.same,
-    exp.NullSafeNEQ: _Evaluation.distinct,
+    exp.NullSafeNEQ: lambda ev, node: pc.invert(ev.same(node)),
     exp.Between: _Evaluation.between,
     exp.In: _Evaluation.membership,
     exp.Like: _Evaluation.like,
     exp.ILike: _Evaluation.like,
-    exp.RegexpLike: _Evaluation.regex,
+    exp.RegexpLike: lambda ev, node: ev.builtin("rlike", node.this, node.expression),
     exp.Neg: _Evaluation.minus,
-    exp.DPipe: _Evaluation.concatenation,
+    exp.DPipe: lambda ev, node: ev.builtin("concat", node.left, node.right),
     exp.Cast: _Evaluation.conversion,
-    exp.Extract: _Evaluation.extraction,
+    exp.Extract: lambda ev, node: ev.builtin(node.name, node.expression),
     exp.Case: _Evaluation.choice,
     exp.If: _Evaluation.alternative,
     exp.Anonymous: _Evaluation.call,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from inspect import Parameter, signature
+from math import inf
 
 import pyarrow as pa
 
 from windrow.errors import DataError, QueryError, unknown
-from windrow.expr.builtin import MANY, Builtin
+from windrow.expr.arguments import Argument
 from windrow.expr.comparison import Operand
 from windrow.expr.date_functions import TIMES
 from windrow.expr.list_functions import LISTS
@@ -16,7 +19,8 @@ from windrow.expr.string_functions import STRINGS
 from windrow.expr.values import Value, broadcast
 from windrow.model.query import Function
 
-BUILTINS: dict[str, Builtin] = NUMBERS | STRINGS | TIMES | LISTS
+BUILTINS: dict[str, Callable[..., Value]] = NUMBERS | STRINGS | TIMES | LISTS
+"""Built-in functions of one `Argument` each for their arguments."""
 _BY_GRAMMAR = ("case", "cast", "coalesce", "extract", "if", "nullif")
 
 
@@ -27,20 +31,37 @@ def own_function(name: str, functions: Mapping[str, Function]) -> tuple[str, Fun
 
 
 def call_builtin(name: str, operands: Sequence[Operand], functions: Mapping[str, Function]) -> Value:
-    builtin = BUILTINS.get(name.lower())
+    called = name.lower()
+    builtin = BUILTINS.get(called)
     if builtin is None:
         raise QueryError(
             f"{unknown('function', name, {*BUILTINS, *_BY_GRAMMAR, *functions})}; a function of your own is "
-            f"given as functions={{{name.lower()!r}: ...}}"
+            f"given as functions={{{called!r}: ...}}"
         )
-    if not builtin.least <= len(operands) <= builtin.most:
-        raise QueryError(f"{name.lower()} takes {_arity(builtin)}, got {len(operands)}")
+    least, most = _arity(builtin)
+    if not least <= len(operands) <= most:
+        raise QueryError(f"{called} takes {_arguments(least, most)}, got {len(operands)}")
     try:
-        return builtin.call(*operands)
+        return builtin(*(Argument(o.node, o.value, called) for o in operands))
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
         # Arrow decides which types a function takes, but its message names kernels.
         given = ", ".join(str(o) for o in operands)
-        raise QueryError(f"{name.lower()} cannot be computed from {given}") from None
+        raise QueryError(f"{called} cannot be computed from {given}") from None
+
+
+@cache
+def _arity(builtin: Callable[..., Value]) -> tuple[int, float]:
+    """The least and the most arguments of a function."""
+    parameters = signature(builtin).parameters.values()
+    positional = [p for p in parameters if p.kind is not Parameter.VAR_POSITIONAL]
+    least = sum(p.default is Parameter.empty for p in positional)
+    return least, len(positional) if len(positional) == len(parameters) else inf
+
+
+def _arguments(least: int, most: float) -> str:
+    if least != most < inf:
+        return f"{least} to {most} arguments"
+    return f"{'at least ' if most == inf else ''}{least} argument{'s' * (least > 1)}"
 
 
 def call_own(name: str, function: Function, operands: Sequence[Operand], length: int) -> Value:
@@ -76,11 +97,3 @@ def _answer(name: str, function: Function, answer: object, length: int) -> pa.Ar
             f"function '{name}' got {length} rows and returned {len(array)}; return one value per row"
         )
     return array
-
-
-def _arity(builtin: Builtin) -> str:
-    if builtin.most == MANY:
-        return f"at least {builtin.least} argument{'s' * (builtin.least > 1)}"
-    if builtin.least == builtin.most:
-        return f"{builtin.least} argument{'s' * (builtin.least > 1)}"
-    return f"{builtin.least} to {builtin.most} arguments"

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
 
 from windrow.errors import QueryError
-from windrow.expr.builtin import Builtin, refuse
+from windrow.expr.arguments import Argument
 from windrow.expr.casts import cast
-from windrow.expr.comparison import Operand
 from windrow.expr.encoding import encode, encoding_of
-from windrow.expr.types import common_type, is_list, is_number
+from windrow.expr.types import common_type, is_number
 from windrow.expr.values import Value, from_numpy, plain, rowwise, to_numpy, valid_mask
 from windrow.kernels.similarity import common, distinct, products
 
@@ -33,7 +31,7 @@ class _Lists:
     values: pa.Array
 
 
-def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
+def _lists(array: pa.Array, dtype: pa.DataType) -> _Lists:
     """The lists of an array, which may be a slice: reads only elements between its first and last list."""
     count = len(array)
     if pt.is_fixed_size_list(array.type):
@@ -45,7 +43,7 @@ def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
         starts, lengths = offsets[:-1], np.diff(offsets)
     first = int(starts[0]) if count else 0
     last = int(starts[-1] + lengths[-1]) if count else 0
-    values = cast(plain(array.values.slice(first, last - first)), kind)
+    values = cast(plain(array.values.slice(first, last - first)), dtype)
     return _Lists(starts - first, np.where(valid_mask(array), lengths, 0), values)
 
 
@@ -56,47 +54,44 @@ def list_element(array: pa.Array, index: int) -> pa.Array:
     return lists.values.take(pa.array(np.where(there, lists.starts + index, 0), mask=~there))
 
 
-def element_type(name: str, left: Operand, right: Operand) -> pa.DataType:
-    """The type in which the elements of two lists are compared. Refuses operands that are not lists."""
-    for operand in (left, right):
-        if not is_list(operand.type):
-            raise refuse(name, operand, "a list")
-    kinds = [plain(pa.array([], o.type.value_type)).type for o in (left, right)]
-    kind = common_type(*kinds)
-    if kind is None or (encoding_of(kind) is None and not pt.is_null(kind)):
-        raise QueryError(f"{name} cannot compare the elements of {left} with those of {right}")
-    return kind
+def element_type(left: Argument, right: Argument) -> pa.DataType:
+    """The type in which the elements of two lists are compared. Refuses arguments that are not lists."""
+    dtype = common_type(*(plain(pa.array([], o.lists().type.value_type)).type for o in (left, right)))
+    if dtype is None or (encoding_of(dtype) is None and not pt.is_null(dtype)):
+        raise QueryError(f"{left.function} cannot compare the elements of {left} with those of {right}")
+    return dtype
 
 
-def sets_of(array: pa.Array, kind: pa.DataType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sets_of(array: pa.Array, dtype: pa.DataType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(starts, sizes, elements): the distinct elements of each list as numbers, ascending and packed."""
-    lists = _lists(array, pa.int64() if pt.is_null(kind) else kind)
+    lists = _lists(array, pa.int64() if pt.is_null(dtype) else dtype)
     words, valid = encode(lists.values)
     keep = np.ones(len(words), bool) if valid is None else valid
     return distinct(lists.starts, lists.lengths, words.view(np.int64), keep)
 
 
-def _set_measure(name: str, measure: Callable[..., np.ndarray], left: Operand, right: Operand) -> Value:
-    kind = element_type(name, left, right)
+def _set_measure(measure: Callable[..., np.ndarray]) -> Callable[[Argument, Argument], Value]:
+    """A function of the number of shared elements, and of the sizes of both sets."""
 
-    def call(a: pa.Array, b: pa.Array) -> pa.Array:
-        x, y = sets_of(a, kind), sets_of(b, kind)
-        return from_numpy(measure(common(*x, *y), x[1], y[1]), valid_mask(a, b))
+    def apply(left: Argument, right: Argument) -> Value:
+        dtype = element_type(left, right)
 
-    return rowwise(call, left.value, right.value)
+        def call(a: pa.Array, b: pa.Array) -> pa.Array:
+            x, y = sets_of(a, dtype), sets_of(b, dtype)
+            return from_numpy(measure(common(*x, *y), x[1], y[1]), valid_mask(a, b))
 
+        return rowwise(call, left.value, right.value)
 
-def _jaccard(shared: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return shared / np.maximum(left + right - shared, 1)
-
-
-def _overlap(shared: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return shared
+    return apply
 
 
-def _vector_measure(name: str, measure: Callable[..., np.ndarray], left: Operand, right: Operand) -> Value:
-    if not is_number(element_type(name, left, right)):
-        raise QueryError(f"{name} takes lists of numbers, got {left} and {right}")
+def _vector_measure(measure: Callable[..., np.ndarray]) -> Callable[[Argument, Argument], Value]:
+    """A function of the products a·b, a·a and b·b of two vectors, and of (a - b)·(a - b)."""
+
+    def apply(left: Argument, right: Argument) -> Value:
+        if not is_number(element_type(left, right)):
+            raise QueryError(f"{left.function} takes lists of numbers, got {left} and {right}")
+        return rowwise(call, left.value, right.value)
 
     def call(a: pa.Array, b: pa.Array) -> pa.Array:
         x, y = _lists(a, pa.float64()), _lists(b, pa.float64())
@@ -106,7 +101,7 @@ def _vector_measure(name: str, measure: Callable[..., np.ndarray], left: Operand
             answer = measure(*sums)
         return from_numpy(answer, valid_mask(a, b) & same & ~np.isnan(answer))
 
-    return rowwise(call, left.value, right.value)
+    return apply
 
 
 def _nan_for_null(values: pa.Array) -> np.ndarray:
@@ -115,22 +110,10 @@ def _nan_for_null(values: pa.Array) -> np.ndarray:
     return np.where(valid_mask(values), numbers, np.nan) if values.null_count else numbers
 
 
-def _inner_product(dot: np.ndarray, aa: np.ndarray, bb: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    return dot
-
-
-def _cosine(dot: np.ndarray, aa: np.ndarray, bb: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    return dot / np.sqrt(aa * bb)
-
-
-def _distance(dot: np.ndarray, aa: np.ndarray, bb: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    return np.sqrt(gap)
-
-
-LISTS: dict[str, Builtin] = {
-    "jaccard": Builtin(partial(_set_measure, "jaccard", _jaccard), 2, 2),
-    "overlap": Builtin(partial(_set_measure, "overlap", _overlap), 2, 2),
-    "cosine": Builtin(partial(_vector_measure, "cosine", _cosine), 2, 2),
-    "inner_product": Builtin(partial(_vector_measure, "inner_product", _inner_product), 2, 2),
-    "distance": Builtin(partial(_vector_measure, "distance", _distance), 2, 2),
+LISTS: dict[str, Callable[..., Value]] = {
+    "jaccard": _set_measure(lambda shared, left, right: shared / np.maximum(left + right - shared, 1)),
+    "overlap": _set_measure(lambda shared, left, right: shared),
+    "cosine": _vector_measure(lambda ab, aa, bb, gap: ab / np.sqrt(aa * bb)),
+    "inner_product": _vector_measure(lambda ab, aa, bb, gap: ab),
+    "distance": _vector_measure(lambda ab, aa, bb, gap: np.sqrt(gap)),
 }

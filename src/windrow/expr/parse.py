@@ -1,14 +1,17 @@
-"""Parses an expression and qualifies its columns with the alias of their stream.
+"""Parses an expression, and finds the streams and columns that its names refer to.
 
-Columns are written `alias.column`, or `alias.column.field` for a field of a struct. Aliases match regardless
-of case and come out as the query spells them. Subqueries, aggregates, window functions and stars are refused
-here, so later steps see only expressions over one row of each stream.
+Columns are written `alias.column`, or `alias.column.field` for a field of a struct. `parse` spells aliases as
+the query does. `resolve` spells columns as the schema of their stream does: a name that the schema has is
+taken as it is, any other must match exactly one column regardless of case. After that, two spellings of one
+expression have one canonical text. Subqueries, aggregates, window functions and stars are refused, so later
+steps see only expressions over one row of each stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
@@ -49,6 +52,37 @@ def parse(text: str, aliases: Sequence[str], functions: Collection[str] = ()) ->
     for column in list(root.find_all(exp.Column)):
         column.replace(_qualified(column, aliases))
     return detached(root.unnest())
+
+
+def resolve(node: exp.Expression, schemas: Mapping[str, pa.Schema]) -> exp.Expression:
+    """A copy of `node` with every column spelled as in its stream's schema."""
+    copy = node.copy()
+    for column in copy.find_all(exp.Column):
+        name = column_name(column.table, column.name, schemas[column.table].names)
+        column.set("this", exp.to_identifier(name, quoted=not name.isidentifier()))
+    return copy
+
+
+def column_name(alias: str, name: str, names: list[str]) -> str:
+    """`name` as the schema spells it; raises a QueryError that lists the stream's columns if none matches.
+
+    >>> column_name("b", "Auction_ID", ["auction_id", "price"])
+    'auction_id'
+    """
+    if name in names:
+        if names.count(name) > 1:
+            raise QueryError(
+                f"stream '{alias}': column '{name}' occurs {names.count(name)} times; rename one"
+            )
+        return name
+    alike = [n for n in names if n.lower() == name.lower()]
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        raise QueryError(
+            f"stream '{alias}': column '{name}' could be {' or '.join(alike)}; write it in the right case"
+        )
+    raise QueryError(f"stream '{alias}': {unknown('column', name, names)}")
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expression]:

@@ -11,20 +11,15 @@ from functools import lru_cache
 from itertools import chain
 
 import pyarrow as pa
-from pyarrow import types as pt
 from sqlglot import exp
 
 from windrow.errors import Option, QueryError, placed
 from windrow.expr.classify import Classifier
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import evaluate, result_type
-from windrow.expr.nan_rule import nan_as_null
-from windrow.expr.parse import conjuncts, detached, parse, references
-from windrow.expr.resolve import resolve
-from windrow.expr.set_similarity import set_similarity
-from windrow.model.evaluation_rules import NanRule
+from windrow.expr.evaluate import check_condition, evaluate, result_type, with_nan_as_null
+from windrow.expr.parse import conjuncts, detached, parse, references, resolve
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
-from windrow.model.query import Function
+from windrow.model.query import Function, NanRule
 
 
 def split_predicate(
@@ -53,7 +48,7 @@ def _split(
     _check_functions(functions)
     node = resolve(parse(text, list(schemas), functions), schemas)
     types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
-    _check_condition(node, types, functions)
+    check_condition(node, result_type(node, types, functions))
     classifier = Classifier({alias: i for i, alias in enumerate(schemas)}, types, functions, nan)
     filters: list[Filter] = []
     atoms: dict[Atom, exp.Expression] = {}
@@ -61,11 +56,11 @@ def _split(
     for conjunct in chain.from_iterable(_halves(term, classifier) for term in conjuncts(node)):
         streams = classifier.streams_of(conjunct)
         atom = classifier.atom(conjunct)
-        evaluated = nan_as_null(conjunct, types, functions) if nan == "never" else conjunct
+        evaluated = with_nan_as_null(conjunct) if nan == "never" else conjunct
         if atom is not None:
             atoms.setdefault(atom, evaluated)
         elif len(streams) > 1:
-            similarity = set_similarity(conjunct, classifier)
+            similarity = classifier.similarity(conjunct)
             residuals.append(Residual(streams, evaluated, render(conjunct), similarity))
         # A constant condition that is true needs no check. Any other becomes a filter on stream 0.
         elif streams or evaluate(evaluated, {}, 1, functions)[0].as_py() is not True:
@@ -84,14 +79,6 @@ def _halves(node: exp.Expression, classifier: Classifier) -> list[exp.Expression
     ]
     simple = all(len(classifier.streams_of(half)) < 2 or classifier.atom(half) for half in halves)
     return halves if simple else [node]
-
-
-def _check_condition(
-    node: exp.Expr, types: Mapping[tuple[str, str], pa.DataType], functions: Mapping[str, Function]
-) -> None:
-    kind = result_type(node, types, functions)
-    if not pt.is_boolean(kind) and not pt.is_null(kind):
-        raise QueryError(f"expected a condition that is true or false, got {render(node)} of type {kind}")
 
 
 def _check_functions(functions: Mapping[str, Function]) -> None:

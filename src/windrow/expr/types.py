@@ -62,12 +62,12 @@ def sql_type(node: exp.DataType) -> pa.DataType:
     return _SQL_TYPES[name]
 
 
-def sql_name(kind: pa.DataType) -> str:
-    """The SQL type to suggest for a cast to `kind` in an error message."""
-    if pt.is_decimal(kind):
-        return f"decimal({kind.precision}, {kind.scale})"
-    if pt.is_timestamp(kind):
-        return "timestamptz" if kind.tz else "timestamp"
+def sql_name(dtype: pa.DataType) -> str:
+    """The SQL type to suggest for a cast to `dtype` in an error message."""
+    if pt.is_decimal(dtype):
+        return f"decimal({dtype.precision}, {dtype.scale})"
+    if pt.is_timestamp(dtype):
+        return "timestamptz" if dtype.tz else "timestamp"
     names = (
         (pt.is_integer, "bigint"),
         (pt.is_floating, "double"),
@@ -75,33 +75,33 @@ def sql_name(kind: pa.DataType) -> str:
         (pt.is_date, "date"),
         (is_bytes, "binary"),
     )
-    return next((name for test, name in names if test(kind)), "string")
+    return next((name for test, name in names if test(dtype)), "string")
 
 
-def is_text(kind: pa.DataType) -> bool:
-    return pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind)
+def is_text(dtype: pa.DataType) -> bool:
+    return pt.is_string(dtype) or pt.is_large_string(dtype) or pt.is_string_view(dtype)
 
 
-def is_bytes(kind: pa.DataType) -> bool:
+def is_bytes(dtype: pa.DataType) -> bool:
     return (
-        pt.is_binary(kind)
-        or pt.is_large_binary(kind)
-        or pt.is_fixed_size_binary(kind)
-        or pt.is_binary_view(kind)
+        pt.is_binary(dtype)
+        or pt.is_large_binary(dtype)
+        or pt.is_fixed_size_binary(dtype)
+        or pt.is_binary_view(dtype)
     )
 
 
-def is_number(kind: pa.DataType) -> bool:
-    return pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
+def is_number(dtype: pa.DataType) -> bool:
+    return pt.is_integer(dtype) or pt.is_floating(dtype) or pt.is_decimal(dtype)
 
 
-def is_moment(kind: pa.DataType) -> bool:
+def is_moment(dtype: pa.DataType) -> bool:
     """A point in time: a date or a timestamp."""
-    return pt.is_timestamp(kind) or pt.is_date(kind)
+    return pt.is_timestamp(dtype) or pt.is_date(dtype)
 
 
-def is_list(kind: pa.DataType) -> bool:
-    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
+def is_list(dtype: pa.DataType) -> bool:
+    return pt.is_list(dtype) or pt.is_large_list(dtype) or pt.is_fixed_size_list(dtype)
 
 
 def mixed_zones(left: pa.DataType, right: pa.DataType) -> bool:
@@ -163,9 +163,9 @@ def _common_moment(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return pa.timestamp(finer(left.unit, right.unit), zone)
 
 
-def as_decimal(kind: pa.DataType) -> pa.DataType:
+def as_decimal(dtype: pa.DataType) -> pa.DataType:
     """The decimal type that holds every value of an integer or decimal type."""
-    return kind if pt.is_decimal(kind) else pa.decimal128(_INTEGER_DIGITS[str(kind)], 0)
+    return dtype if pt.is_decimal(dtype) else pa.decimal128(_INTEGER_DIGITS[str(dtype)], 0)
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType:

@@ -32,17 +32,17 @@ def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array if target is None else array.cast(target)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType | None:
-    if pt.is_string_view(kind):
+def _plain_type(dtype: pa.DataType) -> pa.DataType | None:
+    if pt.is_string_view(dtype):
         return pa.large_string()
-    if pt.is_binary_view(kind):
+    if pt.is_binary_view(dtype):
         return pa.large_binary()
-    if pt.is_decimal32(kind) or pt.is_decimal64(kind):
-        return pa.decimal128(kind.precision, kind.scale)
-    if pt.is_list_view(kind):
-        return pa.list_(kind.value_type)
-    if pt.is_large_list_view(kind):
-        return pa.large_list(kind.value_type)
+    if pt.is_decimal32(dtype) or pt.is_decimal64(dtype):
+        return pa.decimal128(dtype.precision, dtype.scale)
+    if pt.is_list_view(dtype):
+        return pa.list_(dtype.value_type)
+    if pt.is_large_list_view(dtype):
+        return pa.large_list(dtype.value_type)
     return None
 
 
@@ -70,10 +70,10 @@ def rowwise(call: Callable[..., pa.Array], *values: Value) -> Value:
     return call(*(broadcast(v, length) for v in values))
 
 
-def to_numpy(array: pa.Array, kind: pa.DataType) -> np.ndarray:
+def to_numpy(array: pa.Array, dtype: pa.DataType) -> np.ndarray:
     """The numbers of an array, undefined in null rows. Copies only to change the type or to fill nulls."""
-    if not array.type.equals(kind):
-        array = array.cast(kind)
+    if not array.type.equals(dtype):
+        array = array.cast(dtype)
     if array.null_count:
         array = array.fill_null(0)
     return array.to_numpy(zero_copy_only=False)
@@ -93,15 +93,8 @@ def valid_mask(*arrays: pa.Array) -> np.ndarray:
     return mask
 
 
-def unscaled(array: pa.Array) -> np.ndarray:
-    """The integers that a decimal128 of up to 18 digits stores, undefined in null rows."""
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64)
-    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]  # 18 digits fit the low 64 bits
-    return np.ascontiguousarray(low)
-
-
-def from_unscaled(numbers: np.ndarray, valid: np.ndarray, kind: pa.DataType) -> pa.Array:
+def from_unscaled(numbers: np.ndarray, valid: np.ndarray, dtype: pa.DataType) -> pa.Array:
     """The decimal128 array that stores these integers, null where `valid` is false."""
     words = np.column_stack([numbers, numbers >> 63])  # the high 64 bits repeat the sign
-    decimals = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(words))])
-    return decimals if valid.all() else pc.if_else(pa.array(valid), decimals, pa.scalar(None, kind))
+    decimals = pa.Array.from_buffers(dtype, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(words))])
+    return decimals if valid.all() else pc.if_else(pa.array(valid), decimals, pa.scalar(None, dtype))

@@ -46,18 +46,12 @@ class Retention(Stateful):
 
 @dataclass(frozen=True)
 class AgeCurve(Stateful):
-    """Results of a stored row by age.
-
-    Parameters
-    ----------
-    rates
-        Results of an average row in each span of its age, youngest first.
-    width
-        Length of a span, in the unit of ages and retention times. `len(rates) * width` is the window.
-    """
+    """Results of a stored row by age."""
 
     rates: tuple[float, ...]
+    """Results of an average row in each span of its age, youngest first."""
     width: float = 1.0
+    """Length of a span, in the unit of ages and retention times. `len(rates) * width` is the window."""
 
     def __post_init__(self) -> None:
         given = np.asarray(self.rates, dtype=float)
@@ -213,16 +207,11 @@ def split(
         raise QueryError(f"split: one rate and one row size for each of {len(curves)} curves, got {rates}")
     if not memory >= 0:
         raise QueryError(f"split: memory must not be negative, got {memory}")
-    return _Sharing(tuple(curves), np.asarray(rates, dtype=float), _costs(rates, bytes_per_row)).split(memory)
-
-
-def _costs(rates: Sequence[float], bytes_per_row: Sequence[float] | None) -> Array:
-    """Memory of each stream per unit of mean retention."""
     sizes = np.ones(len(rates)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
     costs = np.asarray(rates, dtype=float) * sizes
     if not np.isfinite(costs).all() or (costs < 0).any():
         raise QueryError(f"split: rates and row sizes must be numbers from 0 up, got {rates}, {sizes}")
-    return costs
+    return _Sharing(tuple(curves), np.asarray(rates, dtype=float), costs).split(memory)
 
 
 _ROUNDS, _GAIN = 200, 1e-5
@@ -241,16 +230,13 @@ class _Sharing:
         held = self._by_density(memory, np.ones(len(self.costs), dtype=bool))
         if len(held) > 2:
             others = ~np.eye(len(held), dtype=bool)
-            starts = [held, self._even(memory), *(self._by_density(memory, each) for each in others)]
-            held = max(map(self._exchanged, starts), key=self._recall_of)
+            whole = self.costs * np.array([curve.window for curve in self.curves])
+            even = whole * min(1.0, memory / max(float(whole.sum()), 1e-300))
+            starts = [held, even, *(self._by_density(memory, each) for each in others)]
+            held = max(map(self._exchanged, starts), key=lambda each: float(self._recalls(each)[0]))
         retention = np.where(self.costs > 0, held / np.where(self.costs > 0, self.costs, 1.0), np.inf)
         kept = (min(float(r), curve.window) for r, curve in zip(retention, self.curves, strict=True))
-        return MemorySplit(tuple(map(float, held)), tuple(kept), self._recall_of(held))
-
-    def _even(self, memory: float) -> Array:
-        """The same fraction of every window."""
-        whole = self.costs * np.array([curve.window for curve in self.curves])
-        return whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
+        return MemorySplit(tuple(map(float, held)), tuple(kept), float(self._recalls(held)[0]))
 
     def _exchanged(self, held: Array) -> Array:
         """Move memory from one stream to another, the best pair and amount each time."""
@@ -260,9 +246,9 @@ class _Sharing:
             moved = (held + moves * (held[gives][:, np.newaxis] * _PARTS)[..., np.newaxis]).reshape(
                 -1, len(held)
             )
-            recalls = self._recall(self._shares(moved))
+            recalls = self._recalls(moved)
             best = int(np.argmax(recalls))
-            if recalls[best] <= self._recall_of(held) * (1 + _GAIN):
+            if recalls[best] <= self._recalls(held)[0] * (1 + _GAIN):
                 break
             held = moved[best]
         return held
@@ -275,25 +261,15 @@ class _Sharing:
         gains = (self.rates * among)[owner] * np.concatenate([np.diff(values) for _, values in edges])
         return np.bincount(owner, Knapsack(sizes, gains).take(memory), minlength=len(edges))
 
-    def _shares(self, held: Array) -> Array:
-        """Fraction of its results for which a stream has its row, by stream (last axis)."""
+    def _recalls(self, held: Array) -> Array:
+        """The recall of each division of memory between the streams (last axis)."""
         held = np.atleast_2d(held)
+        # Fraction of its results for which a stream has its row.
         shares = np.ones(held.shape)
         for i, curve in enumerate(self.curves):
             if curve.n > 0 and self.costs[i] > 0:
                 shares[:, i] = curve.results(held[:, i] / self.costs[i]) / curve.n
-        return shares
-
-    @cached_property
-    def _stored(self) -> Array:
-        """Results per unit of time in which a stored row of each stream takes part."""
-        return self.rates * np.array([curve.n for curve in self.curves])
-
-    def _recall(self, shares: Array) -> Array:
-        return joint_recall(shares, self._stored)
-
-    def _recall_of(self, held: Array) -> float:
-        return float(self._recall(self._shares(held))[0])
+        return joint_recall(shares, self.rates * np.array([curve.n for curve in self.curves]))
 
 
 def joint_recall(shares: Array, stored: Array) -> Array:

@@ -101,9 +101,12 @@ class RecallCurve:
         return RecallCurve(memory, np.maximum.accumulate(recall), self.unit)
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{100 * level:g} % needs {_amount(self.memory_for(level), self.unit)}" for level in LEVELS
-        )
+        needed = {level: self.memory_for(level) for level in LEVELS}
+        shown = {
+            level: str(MemoryLimit(self.unit, round(memory))) if np.isfinite(memory) else "more than is known"
+            for level, memory in needed.items()
+        }
+        return "\n".join(f"{100 * level:g} % needs {text}" for level, text in shown.items())
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,6 @@ class CurveAllocation:
 
     memory: tuple[float, ...]
     recall: tuple[float, ...]
-    unit: Unit = "bytes"
 
     @property
     def worst(self) -> float:
@@ -123,13 +125,7 @@ class CurveAllocation:
     def of(cls, curves: Sequence[RecallCurve], given: Array) -> CurveAllocation:
         """The recall of each join with the memory it is given."""
         recall = tuple(curve.at(float(memory)) for curve, memory in zip(curves, given, strict=True))
-        return cls(tuple(map(float, given)), recall, curves[0].unit)
-
-    def __str__(self) -> str:
-        return "\n".join(
-            f"join {i}: {_amount(memory, self.unit)}, recall {100 * recall:.1f} %"
-            for i, (memory, recall) in enumerate(zip(self.memory, self.recall, strict=True))
-        )
+        return cls(tuple(map(float, given)), recall)
 
 
 def allocate_max_min(
@@ -144,7 +140,7 @@ def allocate_max_min(
     memory
         For all joins together.
     weights
-        How much each join matters: twice the weight is worth twice the recall. Equal by default.
+        How much each join matters: twice the weight gets twice the recall. Equal by default.
     """
     if not len(curves):
         raise QueryError("allocate: at least one join is needed, got none")
@@ -179,7 +175,3 @@ def _highest(fits: Callable[[float], bool], top: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def _amount(memory: float, unit: Unit) -> str:
-    return str(MemoryLimit(unit, round(memory))) if np.isfinite(memory) else "more than is known"

@@ -49,20 +49,14 @@ def rounded_counts(shares: Array, results: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class AgeSample:
-    """A stream of the age model.
-
-    Parameters
-    ----------
-    curve, rate
-        Its age curve, and rows per unit of time.
-    stepwise
-        Whether results occur at the ends of the curve's spans, as in discrete time, rather than evenly
-        inside them.
-    """
+    """A stream of the age model."""
 
     curve: AgeCurve
     rate: float
+    """Its age curve, and rows per unit of time."""
     stepwise: bool = False
+    """Whether results occur at the ends of the curve's spans, as in discrete time, rather than evenly inside
+    them."""
 
     def __post_init__(self) -> None:
         check_stream(self.rate, self.curve.window)
@@ -86,10 +80,10 @@ class AgeSample:
         low = int(np.floor(self.curve.n))
         up = self.curve.n - low
         counts = [(n, chance) for n, chance in ((low, 1 - up), (low + 1, up)) if n > 0 and chance > 0]
-        come = [self._when(np.arange(1, n + 1) * (self.curve.n / n)) for n, _ in counts]
-        corners = np.unique(np.concatenate([[0.0], *come]))
+        result_ages = [self._when(np.arange(1, n + 1) * (self.curve.n / n)) for n, _ in counts]
+        corners = np.unique(np.concatenate([[0.0], *result_ages]))
         survival = np.zeros(len(corners) - 1)
-        for (n, chance), ages in zip(counts, come, strict=True):
+        for (n, chance), ages in zip(counts, result_ages, strict=True):
             had = np.searchsorted(ages, corners[:-1], side="right")
             survival += chance * (1 - np.power(1 - p, n - had))
         return np.diff(corners), survival

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.join_kind import CERTAIN, INNER
+from windrow.model.settings import choice
 
 if TYPE_CHECKING:
     from windrow.model.query import Query
 
+ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 MOST_EXHAUSTIVE = 5
 """Maximum number of streams for which all orders can be tried."""
 
 
-def check_limits(query: Query) -> None:
-    """Check a memory limit, its policy, and what may spill to disk."""
+def check_consistency(query: Query) -> None:
+    """Refuse a query whose settings do not fit each other."""
+    _check_limits(query)
+    _check_deadline(query)
+    _check_kind(query)
+    for alias in query.late if isinstance(query.late, Mapping) else ():
+        if alias not in query.streams:
+            raise QueryError(unknown("stream", str(alias), query.aliases), Option("late"))
+
+
+def _check_limits(query: Query) -> None:
     limit, policy, count = query.memory_limit, query.memory_policy, len(query.streams)
     if query.disk_limit is not None and limit is None:
         raise QueryError(
@@ -45,8 +56,8 @@ def check_limits(query: Query) -> None:
         raise QueryError(f"{limit} is less than one row for each of {count} streams", Option("memory"))
 
 
-def check_kind(query: Query) -> None:
-    """Check that the settings support a join that is not inner."""
+def _check_kind(query: Query) -> None:
+    """A join that is not inner needs settings that support it."""
     if not query.kind.shapes:
         return
     option = Option("match" if query.how == INNER else "how")
@@ -58,28 +69,20 @@ def check_kind(query: Query) -> None:
             "such as within='5 minutes'",
             option,
         )
-    if query.memory_limit is not None and query.memory_policy.samples:
+    if query.sampled:
         raise QueryError(
             f"a '{query.memory_policy.name}' sample has weights for inner joins only; choose another policy "
             "such as 'auto'",
             Option("shed"),
         )
-    if query.kind.tells_certainty and CERTAIN in query.streams:
+    if query.kind.reports_certainty and CERTAIN in query.streams:
         raise QueryError(
             f"results of this join have a column '{CERTAIN}' under a limit; rename the stream",
             Option("streams"),
         )
 
 
-def check_late(query: Query) -> None:
-    """Check that `late` names streams of the query."""
-    for alias in query.late if isinstance(query.late, Mapping) else ():
-        if alias not in query.streams:
-            raise QueryError(unknown("stream", str(alias), query.aliases), Option("late"))
-
-
-def check_deadline(query: Query) -> None:
-    """Check a deadline and its policy."""
+def _check_deadline(query: Query) -> None:
     if query.deadline is None:
         return
     policy, memory = query.time_policy, query.memory_policy
@@ -91,7 +94,7 @@ def check_deadline(query: Query) -> None:
             "leave buffer out",
             Option("shed"),
         )
-    if query.memory_limit is not None and memory.samples:
+    if query.sampled:
         raise QueryError(
             f"a '{memory.name}' sample has weights only if all its results are found; leave the deadline "
             "out, or choose another policy such as 'auto'",
@@ -103,6 +106,17 @@ def check_deadline(query: Query) -> None:
             f"it: algorithm must be 'eager', got {query.algorithm!r}",
             Option("deadline"),
         )
+
+
+def read_order(value: Any) -> str | tuple[str, ...] | Mapping[str, tuple[str, ...]]:
+    """Read a strategy, or aliases; `checked_order` checks whether these exist."""
+    if isinstance(value, str):
+        return choice("order", *ORDERS)(value)
+    if isinstance(value, Mapping):
+        return {alias: tuple(order) for alias, order in value.items()}
+    if not isinstance(value, list | tuple):
+        raise QueryError(f"expected {', '.join(ORDERS)} or aliases in order, got {value!r}")
+    return tuple(value)
 
 
 def checked_order(query: Query) -> str | Mapping[str, tuple[str, ...]]:
@@ -123,6 +137,7 @@ def checked_order(query: Query) -> str | Mapping[str, tuple[str, ...]]:
     for alias in aliases:
         if alias not in order:
             raise QueryError(f"direction '{alias}' is missing; give an order for each of {aliases}")
+        # An order may leave out the arriving stream, which starts it.
         given = order[alias] if alias in order[alias] else (alias, *order[alias])
         _check_permutation(given, aliases, f"direction '{alias}': ")
         orders[alias] = given

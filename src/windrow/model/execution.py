@@ -7,24 +7,24 @@ into a query and its execution.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query, Stream
 from windrow.model.settings import (
     Parsed,
     SettingField,
     check_known,
-    documented,
     keep_read_values,
+    number,
     optional,
+    required_settings,
     setting,
+    settings_class,
     settings_of,
     text,
-    whole,
 )
 
 
@@ -58,69 +58,54 @@ def _location(value: Any) -> str | None:
     return optional(text("a directory or URL"))(str(value) if isinstance(value, PathLike) else value)
 
 
-@checks_keywords("wr.join")
-@documented
-@dataclass(frozen=True)
+@settings_class("wr.join")
 class Execution:
     """How a join runs on Spark."""
 
-    partitions: int | None = field(
+    partitions: int | None = setting(
+        optional(number("a whole number of at least 1", lambda n: n >= 1, whole=True)),
+        "How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A restart may "
+        "change it: the windows are redistributed.",
         default=None,
-        metadata=setting(
-            optional(whole(1, "a number from 1")),
-            "How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A restart may "
-            "change it: the windows are redistributed.",
-        ),
     )
-    state: str | None = field(
+    state: str | None = setting(
+        _location,
+        "Directory or URL for the windows of streams; every executor must reach it.",
         default=None,
-        metadata=setting(
-            _location,
-            "Directory or URL for the windows of streams; every executor must reach it.",
-        ),
     )
-    name: str | None = field(
+    name: str | None = setting(
+        optional(text("a name")),
+        "Names the join's state and its metrics, and must be unique within a streaming query; by default "
+        "the aliases.",
         default=None,
-        metadata=setting(
-            optional(text("a name")),
-            "Names the join's state and its metrics, and must be unique within a streaming query; by default "
-            "the aliases.",
-        ),
     )
-    partitioning: str | None = field(
+    partitioning: str | None = setting(
+        optional(text("'key', 'range', 'grid' or 'one'")),
+        '"key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.',
         default=None,
-        metadata=setting(
-            optional(text("'key', 'range', 'grid' or 'one'")),
-            '"key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.',
-        ),
     )
-    spread: Mapping[str, Any] | SkewedKeys | None = field(
+    spread: Mapping[str, Any] | SkewedKeys | None = setting(
+        SkewedKeys.parse,
+        '{"key": [values], "ways": n}: these values of the key are spread over n partitions each.',
         default=None,
-        metadata=setting(
-            SkewedKeys.parse,
-            '{"key": [values], "ways": n}: these values of the key are spread over n partitions each.',
-        ),
+    )
+    late_rows: str | None = setting(
+        _location,
+        "Directory or URL that keeps rows of streams that came too late or too far ahead, as parquet, "
+        "each once; `windrow state late` summarises them. None only counts them.",
+        default=None,
     )
 
-    late_rows: str | None = field(
-        default=None,
-        metadata=setting(
-            _location,
-            "Directory or URL that keeps rows of streams that came too late or too far ahead, as parquet, "
-            "each once; `windrow state late` summarises them. None only counts them.",
-        ),
-    )
+    skewed_keys = Parsed[SkewedKeys | None]("spread")
 
     def __post_init__(self) -> None:
         keep_read_values(self)
 
-    skewed_keys = Parsed[SkewedKeys | None]("spread")
-
 
 STREAM_SETTINGS = settings_of(Stream)
 """Settings of a stream: one value for all streams, or a mapping by alias."""
-OPTIONAL_OF_STREAM = frozenset(f.name for f in fields(Stream) if f.default is None)
-"""Those that a mapping may leave out."""
+REQUIRED_OF_STREAM = required_settings(Stream)
+"""Those that a mapping must have for every stream."""
 EXECUTION_SETTINGS = settings_of(Execution)
 SETTINGS: Mapping[str, SettingField] = {**STREAM_SETTINGS, **settings_of(Query), **EXECUTION_SETTINGS}
 
@@ -131,7 +116,8 @@ def read_texts(given: Mapping[str, Any], known: Mapping[str, SettingField] = SET
     found = {}
     for name, value in given.items():
         with placed(Option(name)):
-            by_alias = name in STREAM_SETTINGS and isinstance(value, Mapping)
+            # Values by alias are read with their stream, so that errors name it.
+            by_alias = known[name] is STREAM_SETTINGS.get(name) and isinstance(value, Mapping)
             found[name] = value if by_alias else known[name].read_text(value)
     return found
 
@@ -161,10 +147,10 @@ def _of_stream(alias: str, aliases: Sequence[str], given: Mapping[str, Any]) -> 
                 for named in value:
                     if named not in aliases:
                         raise QueryError(unknown("stream", str(named), aliases))
-                if alias not in value and name not in OPTIONAL_OF_STREAM:
+                if alias not in value and name in REQUIRED_OF_STREAM:
                     raise QueryError(f"stream '{alias}' is missing; give one for each of {list(aliases)}")
                 value = value.get(alias)
-            if value is None and name not in OPTIONAL_OF_STREAM:
+            if value is None and name in REQUIRED_OF_STREAM:
                 raise QueryError(f"is missing; give one for all streams, or one for each of {list(aliases)}")
         found[name] = value
     return found

@@ -30,6 +30,7 @@ class Function:
             raise QueryError(f"expected a function, got {self.call!r}")
 
 
-def read_functions(value: Mapping[str, Function | Callable[..., Any]]) -> Mapping[str, Function]:
-    wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in value.items()}
+def read_functions(value: Mapping[str, Function | Callable[..., Any]] | None) -> Mapping[str, Function]:
+    given = (value or {}).items()
+    wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in given}
     return MappingProxyType(wrapped)

@@ -26,18 +26,12 @@ _WHOLE = 1e-9
 
 @dataclass(frozen=True)
 class BasicWindows(Stateful):
-    """How the windows of all streams are cut.
-
-    Parameters
-    ----------
-    sizes
-        Size of each stream's window.
-    lengths
-        Length of its basic windows; the last one is shorter if they do not divide the window.
-    """
+    """How the windows of all streams are cut."""
 
     sizes: tuple[float, ...]
+    """Size of each stream's window."""
     lengths: tuple[float, ...]
+    """Length of its basic windows; the last one is shorter if they do not divide the window."""
 
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.lengths):
@@ -68,24 +62,16 @@ class BasicWindows(Stateful):
 
 @dataclass(frozen=True)
 class HarvestHop:
-    """The part of one window that one direction probes.
-
-    Parameters
-    ----------
-    stream
-        Stream of the window.
-    ranking
-        All its logical basic windows, from 0 for the youngest, best first (s_ij).
-    used
-        Number of them to probe, best first; fractional if the last is probed in part.
-    found
-        Expected fraction of the window's matches found there: the yield factor (P_ij).
-    """
+    """The part of one window that one direction probes."""
 
     stream: int
+    """Stream of the window."""
     ranking: tuple[int, ...]
+    """All its logical basic windows, from 0 for the youngest, best first (s_ij)."""
     used: float
+    """Number of them to probe, best first; fractional if the last is probed in part."""
     found: float
+    """Expected fraction of the window's matches found there: the yield factor (P_ij)."""
 
     def __post_init__(self) -> None:
         if sorted(self.ranking) != list(range(len(self.ranking))) or not self.ranking:
@@ -110,21 +96,18 @@ class HarvestHop:
         return self.used == len(self.ranking)
 
     @property
-    def looked_at(self) -> tuple[int, ...]:
+    def probed(self) -> tuple[int, ...]:
         """The basic windows to probe, best first; the last possibly in part."""
         return self.ranking[: ceil(self.used)]
 
     @cached_property
     def pieces(self) -> tuple[tuple[float, float], ...]:
-        """Disjoint ascending ages to probe, in basic windows: (from, to].
-
-        Of a basic window used in part, it is the end next to its better neighbour: scores change gradually,
-        so most matches lie on that side.
-        """
+        """Disjoint ascending ages to probe, in basic windows: (from, to]. The last may be used in part."""
         taken: list[tuple[float, float]] = []
         part = self.used - int(self.used)
-        for place, k in enumerate(self.looked_at):
-            if part and place == int(self.used):
+        for rank, k in enumerate(self.probed):
+            if part and rank == int(self.used):
+                # Next to the better neighbour: scores change gradually, so most matches lie on that side.
                 young = self._rank(k - 1) < self._rank(k + 1)
                 taken.append((float(k), k + part) if young else (k + 1 - part, k + 1.0))
             else:
@@ -148,10 +131,10 @@ class HarvestHop:
     def picture(self) -> str:
         """A sign per basic window, youngest first: ● probed, ◐ in part, ○ not."""
         signs = ["○"] * len(self.ranking)
-        for k in self.looked_at:
+        for k in self.probed:
             signs[k] = "●"
         if self.used != int(self.used):
-            signs[self.looked_at[-1]] = "◐"
+            signs[self.probed[-1]] = "◐"
         return "".join(signs)
 
 
@@ -178,31 +161,21 @@ class HarvestDirection:
 
 @dataclass(frozen=True)
 class Harvest:
-    """The parts to probe for each direction and window, with their expected cost and output.
-
-    Parameters
-    ----------
-    windows
-        How they are cut.
-    directions
-        One per stream, in the order of the streams.
-    throttle
-        The throttle fraction (z).
-    full_cost, full_output
-        Expected per second when probing everything; 0 if unknown.
-    base
-        Cost per second that no harvest avoids, included in `full_cost`.
-    method
-        How the harvest was found.
-    """
+    """The parts to probe for each direction and window, with their expected cost and output."""
 
     windows: BasicWindows
+    """How they are cut."""
     directions: tuple[HarvestDirection, ...]
+    """One per stream, in the order of the streams."""
     throttle: float = 1.0
+    """The throttle fraction (z)."""
     full_cost: float = 0.0
     full_output: float = 0.0
+    """Expected per second when probing everything; 0 if unknown."""
     base: float = 0.0
+    """Cost per second that no harvest avoids, included in `full_cost`."""
     method: str = "everything"
+    """How the harvest was found."""
     everything: bool = field(init=False)
     """Whether nothing is shed."""
 
@@ -273,7 +246,7 @@ class Harvest:
                     "hops": [
                         {
                             "stream": hop.stream,
-                            "best": list(hop.looked_at),
+                            "best": list(hop.probed),
                             "pieces": [list(piece) for piece in hop.pieces],
                             "fraction": hop.fraction,
                             "found": hop.found,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.model.settings import setting
 
 INNER = "inner"
 Role = Literal["required", "optional", "exists", "absent"]
@@ -46,8 +45,8 @@ class JoinShape:
 
     def level_of(self, streams: Iterable[int]) -> int:
         """The level a condition on these streams belongs to; -1 for the core."""
-        place = {level.stream: k for k, level in enumerate(self.levels)}
-        return max((place.get(stream, -1) for stream in streams), default=-1)
+        numbers = {level.stream: k for k, level in enumerate(self.levels)}
+        return max((numbers.get(stream, -1) for stream in streams), default=-1)
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,13 @@ class JoinShapes:
     """Whether rows may be shed."""
 
     @property
+    def levels(self) -> list[Level]:
+        return [level for shape in self.shapes for level in shape.levels]
+
+    @property
     def eager(self) -> bool:
         """Whether the inner join finds the results with a row of every stream, so they are immediate."""
-        return all(x.role == "optional" and x.match is None for shape in self.shapes for x in shape.levels)
+        return all(level.role == "optional" and level.match is None for level in self.levels)
 
     @property
     def pairwise(self) -> bool:
@@ -75,9 +78,7 @@ class JoinShapes:
     @property
     def hidden(self) -> frozenset[int]:
         """Streams without a column in the result."""
-        return frozenset(
-            x.stream for shape in self.shapes for x in shape.levels if x.role in ("exists", "absent")
-        )
+        return frozenset(level.stream for level in self.levels if level.role in ("exists", "absent"))
 
     @property
     def result_aliases(self) -> tuple[str, ...]:
@@ -85,10 +86,9 @@ class JoinShapes:
         return tuple(alias for k, alias in enumerate(self.aliases) if k not in self.hidden)
 
     @property
-    def tells_certainty(self) -> bool:
+    def reports_certainty(self) -> bool:
         """Whether results have the column `CERTAIN`: if a shed row can make one false."""
-        levels = [level for shape in self.shapes for level in shape.levels]
-        return self.limited and any(x.role in ("optional", "absent") or x.match for x in levels)
+        return self.limited and any(x.role in ("optional", "absent") or x.match for x in self.levels)
 
     @classmethod
     def parse(
@@ -132,20 +132,6 @@ def _known_values(given: Mapping[str, str], kind: str, known: Sequence[str]) -> 
         if value not in known:
             raise QueryError(unknown(kind, value, known), Option(stream=alias))
     return dict(given)
-
-
-HOW = setting(
-    read_how,
-    '"inner"; "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream that is '
-    'not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.',
-    fixed="it decides which rows are kept, and which of them wait for a match",
-)
-MATCH = setting(
-    read_match,
-    'As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before the '
-    'newest of the others; "first" the first after it, "nearest" the nearest in time.',
-    fixed="it decides which rows wait for a match",
-)
 
 
 def _check_aliases(given: Mapping[str, str], aliases: Sequence[str]) -> None:
@@ -203,6 +189,7 @@ def _with_roles(
         )
     if len(core) == len(aliases):
         return ()
+    # Streams that only filter come first: what they exclude need not be searched for further.
     filtering = [k for k, alias in enumerate(aliases) if roles[alias] in ("exists", "absent")]
     rest = [k for k in range(len(aliases)) if k not in core and k not in filtering]
     levels = [Level(k, roles[aliases[k]], match.get(aliases[k])) for k in (*filtering, *rest)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from windrow.model.harvest import Harvest
@@ -25,14 +26,20 @@ class Histogram:
     @classmethod
     def of_rates(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
         """Average neighbours until there are few enough."""
-        together = -(-len(values) // MOST_SPANS)
-        return cls(low, width * together, tuple(sum(v) / len(v) for v in _groups(values, together)))
+        return cls._thinned(low, width, values, lambda group: sum(group) / len(group))
 
     @classmethod
     def of_counts(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
         """Sum neighbours until there are few enough."""
-        together = -(-len(values) // MOST_SPANS)
-        return cls(low, width * together, tuple(sum(v) for v in _groups(values, together)))
+        return cls._thinned(low, width, values, sum)
+
+    @classmethod
+    def _thinned(
+        cls, low: float, width: float, values: Sequence[float], merge: Callable[[Sequence[float]], float]
+    ) -> Histogram:
+        step = max(1, ceil(len(values) / MOST_SPANS))
+        groups = [values[k : k + step] for k in range(0, len(values), step)]
+        return cls(low, width * step, tuple(map(merge, groups)))
 
 
 @dataclass(frozen=True)
@@ -46,48 +53,30 @@ class LagHistogram:
 
 @dataclass(frozen=True)
 class LearnedModels:
-    """Learned models of one operator.
-
-    Parameters
-    ----------
-    on, windows, memory, deadline, shed
-        The query, as text.
-    plan
-        The current plan as text, without the harvest.
-    ages
-        By stream: results per second of a stored row, by its age in seconds; for policies that learn it.
-    lags
-        Only with a deadline and harvesting.
-    harvest
-        The last harvest when time was short; None if it never was.
-    """
+    """Learned models of one operator."""
 
     on: str
     windows: Mapping[str, str]
     memory: str | None
     deadline: str | None
     shed: str
+    """The query, as text."""
     plan: str | None
+    """The current plan as text, without the harvest."""
     ages: Mapping[str, Histogram]
+    """By stream: results per second of a stored row, by its age in seconds; for policies that learn it."""
     lags: tuple[LagHistogram, ...]
+    """Only with a deadline and harvesting."""
     harvest: Harvest | None
+    """The last harvest when time was short; None if it never was."""
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON, with few digits."""
-        found: dict[str, Any] = {
-            "on": self.on,
+        models = {
             "windows": dict(self.windows),
-            "memory": self.memory,
-            "deadline": self.deadline,
-            "shed": self.shed,
-            "plan": self.plan,
             "ages": {alias: vars(spans) for alias, spans in self.ages.items()},
             "lags": [{"of": g.of, "behind": g.behind, **vars(g.counts)} for g in self.lags],
-            "harvest": None if self.harvest is None else self.harvest.to_dict(),
+            "harvest": self.harvest and self.harvest.to_dict(),
         }
-        shown: dict[str, Any] = json_value(found, DIGITS)
+        shown: dict[str, Any] = json_value(vars(self) | models, DIGITS)
         return shown
-
-
-def _groups(values: Sequence[float], size: int) -> list[Sequence[float]]:
-    return [values[k : k + size] for k in range(0, len(values), max(size, 1))]

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Literal
 
 from windrow.errors import QueryError
-from windrow.model.settings import setting
 from windrow.model.units import SECOND, format_duration, parse_duration, parse_rows
 
 _BYTES = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([KMGT]?i?B?)\s*", re.IGNORECASE)
@@ -44,6 +43,7 @@ class MemoryLimit:
                 return cls("rows", rows[0])
             match = _BYTES.fullmatch(value)
             if match is not None:
+                # As "MiB" is binary and "MB" decimal, so are "Mi" and "M".
                 unit = match[2].lower().removesuffix("b")
                 scale = _BINARY[unit[0]] if unit.endswith("i") and len(unit) == 2 else _SCALE.get(unit)
                 if scale is not None:
@@ -66,9 +66,10 @@ class MemoryLimit:
 
 
 _ENDLESS = 1 << 60
+"""Bytes that no disk has, and that can still be added to a memory limit in 64 bits."""
 
 
-def _disk_limit(value: str | int | MemoryLimit | None) -> MemoryLimit | None:
+def read_disk_limit(value: str | int | MemoryLimit | None) -> MemoryLimit | None:
     """Accepts "20 GiB", a number of bytes, or "unlimited"; None keeps windows in memory."""
     limit = MemoryLimit("bytes", _ENDLESS) if value == UNLIMITED else MemoryLimit.parse(value)
     if limit is not None and limit.kind == "rows":
@@ -83,13 +84,6 @@ def memory_text(memory: MemoryLimit | None, disk: MemoryLimit | None) -> str | N
     '2 GiB and 20 GiB on disk'
     """
     return None if memory is None else f"{memory} and {disk} on disk" if disk else str(memory)
-
-
-DISK = setting(
-    _disk_limit,
-    'What the windows may hold on local disk beyond `memory`: "20 GiB", or "unlimited". They spill to it '
-    "before rows are shed; unlimited, none are, and the answer is exact. None keeps windows in memory.",
-)
 
 
 _RATE = re.compile(

@@ -33,25 +33,18 @@ def mean_over_rows(values: Sequence[float], rows: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """The declaration of one metric.
-
-    Parameters
-    ----------
-    lost
-        Name for what this counts as lost; empty if it counts no loss.
-    copies
-        Whether it counts the copies of rows that partitions share, not rows.
-    held
-        Whether a partition without rows in a micro-batch keeps its value.
-    """
+    """The declaration of one metric."""
 
     help: str
     unit: str
     merge: Merge
     counter: bool
     lost: str = ""
+    """Name for what this counts as lost; empty if it counts no loss."""
     copies: bool = False
+    """Whether it counts the copies of rows that partitions share, not rows."""
     held: bool = False
+    """Whether a partition without rows in a micro-batch keeps its value."""
     name: str = ""
 
 
@@ -88,6 +81,7 @@ def in_turn(record: type, first: Any, second: Any, rows: Sequence[float]) -> dic
     """The metrics of `record` over two successive spans of time."""
 
     def both(m: Metric) -> Any:
+        # A gauge adds up over partitions, but not over time.
         rule = largest if m.merge is total and not m.counter else m.merge
         return rule([getattr(first, m.name), getattr(second, m.name)], rows)
 

@@ -14,9 +14,10 @@ def html_table(title: str, facts: Mapping[str, object]) -> str:
     >>> html_table("Quality", {"recall": 0.5})[:37]
     '<div><strong>Quality</strong><table><'
     """
+    texts = {name: f"{v:.4g}" if isinstance(v, float) else str(v) for name, v in facts.items()}
     rows = "".join(
-        f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(_text(value))}</td></tr>'
-        for name, value in facts.items()
+        f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
+        for name, text in texts.items()
     )
     return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"
 
@@ -29,7 +30,3 @@ def html_text(value: object) -> str:
 def short_repr(value: object) -> str:
     """The first line of the printed text of a value; usable as a class's `__repr__`."""
     return f"<{type(value).__name__}: {str(value).partition(chr(10))[0]}>"
-
-
-def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -15,9 +15,10 @@ every other number, as in Spark; in a `Band` it is never.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 import pyarrow as pa
@@ -45,6 +46,7 @@ class JoinColumn:
     node: exp.Expression
     """The expression itself; not part of the column's identity, which is stream, text and type."""
 
+    # sqlglot compares expressions slowly, and the same text of one stream is the same expression.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JoinColumn) and self.key == other.key
 
@@ -74,6 +76,10 @@ class Pair:
     @property
     def columns(self) -> tuple[JoinColumn, JoinColumn]:
         return (self.left, self.right)
+
+    @property
+    def streams(self) -> frozenset[int]:
+        return frozenset((self.left.stream, self.right.stream))
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,24 @@ class Band(Pair):
 
 
 Atom = Equality | Comparison | Band
+Class = tuple[JoinColumn, ...]
+
+
+def equality_classes(atoms: Iterable[Atom]) -> tuple[Class, ...]:
+    """Classes of two or more columns that must be equal: a.k = b.k and b.k = c.k imply a.k = c.k.
+
+    The implied equalities allow a probe between any two streams of a class. All columns of a class have one
+    type, because equality is transitive only within a type. Classes are in the order in which an equality
+    last extended them.
+    """
+    classes: list[Class] = []
+    for atom in atoms:
+        if isinstance(atom, Equality):
+            # An equality merges up to two classes: that of its left side and that of its right side.
+            linked = [members for members in classes if atom.left in members or atom.right in members]
+            merged = dict.fromkeys([*chain.from_iterable(linked), *atom.columns])
+            classes = [*(members for members in classes if members not in linked), tuple(merged)]
+    return tuple(classes)
 
 
 @dataclass(frozen=True)
@@ -149,7 +173,7 @@ class Residual:
     streams: frozenset[int]
     node: exp.Expression
     sql: str
-    likeness: SetSimilarity | None = None
+    similarity: SetSimilarity | None = None
     """The same for an inverted index, if it is a similarity of two sets."""
 
     def __str__(self) -> str:
@@ -171,11 +195,26 @@ class Predicate:
         """The same predicate with these atoms as residuals."""
         if not atoms:
             return self
-        evaluated = [
-            Residual(frozenset(c.stream for c in a.columns), self.conjuncts[a], str(a)) for a in atoms
-        ]
+        evaluated = [Residual(a.streams, self.conjuncts[a], str(a)) for a in atoms]
         kept = tuple(a for a in self.atoms if a not in atoms)
         return replace(self, atoms=kept, residuals=(*self.residuals, *evaluated))
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        """Join columns that must be equal in any result."""
+        return equality_classes(self.atoms)
+
+    @property
+    def links(self) -> list[frozenset[int]]:
+        """The streams of each condition on several."""
+        return [condition.streams for condition in (*self.atoms, *self.residuals)]
+
+    def linked(self, first: int) -> set[int]:
+        """The streams that conditions link with the first one, directly or through others."""
+        reached = {first}
+        while more := [link for link in self.links if link & reached and not link <= reached]:
+            reached = reached.union(*more)
+        return reached
 
     def columns_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The join columns of `stream`, each once, in the order of the atoms."""
@@ -184,5 +223,5 @@ class Predicate:
 
     def sets_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The sets of `stream`, each once."""
-        alike = [r.likeness for r in self.residuals if r.likeness is not None]
+        alike = [r.similarity for r in self.residuals if r.similarity is not None]
         return tuple({c: None for each in alike for c in each.columns if c.stream == stream})

@@ -7,7 +7,7 @@ one field with its reader and its help text: see `settings.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from types import MappingProxyType
@@ -15,42 +15,38 @@ from typing import Any, Literal
 
 from windrow.errors import Option, QueryError, placed
 from windrow.model.access import PATHS, Access
-from windrow.model.consistency import check_deadline, check_kind, check_late, check_limits, checked_order
-from windrow.model.evaluation_rules import NAN, ON_ERROR, NanRule
+from windrow.model.consistency import ORDERS, check_consistency, checked_order, read_order
 from windrow.model.function import Function as Function
 from windrow.model.function import read_functions
 from windrow.model.interval import Interval
-from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
-from windrow.model.keywords import checks_keywords
-from windrow.model.limits import DISK, UNLIMITED, Deadline, MemoryLimit
+from windrow.model.join_kind import INNER, JoinShapes, read_how, read_match
+from windrow.model.limits import UNLIMITED, Deadline, MemoryLimit, read_disk_limit
 from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import parse_policies, parse_shed
 from windrow.model.policies.time_policies import TimePolicy
-from windrow.model.setting_texts import changed_settings
 from windrow.model.settings import (
     Parsed,
     by_alias,
+    changed_settings,
     choice,
-    documented,
     duration,
     keep_read_values,
+    number,
     optional,
     read_values,
     setting,
+    settings_class,
     text,
     truth,
-    whole,
 )
 from windrow.model.units import LONGEST, format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
 MAX_STREAMS = 8
-ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
-_DEFAULTS = {"late": 0, "ahead": 86_400_000_000, "shed": parse_shed("auto", None, None)}
-"""Defaults after parsing."""
 DURATION = "a duration such as '5 seconds'"
+NanRule = Literal["spark", "never"]
 
 
 @dataclass(frozen=True)
@@ -86,70 +82,49 @@ class Window:
         return f"{self.size} {self.kind}"
 
 
-def _factor(value: Any) -> float:
-    if not isinstance(value, int | float) or not value > 1:
-        raise QueryError(f"expected a factor above 1, such as 2.0, got {value!r}")
-    return value
+def _late_text(late: Any) -> str:
+    if not isinstance(late, Mapping):
+        return format_duration(late)
+    return ", ".join(f"{alias} {format_duration(each)}" for alias, each in late.items())
 
 
-def _order(value: Any) -> str | tuple[str, ...] | Mapping[str, tuple[str, ...]]:
-    """Read a strategy, or aliases; whether these exist is checked later."""
-    if isinstance(value, str):
-        return choice("order", *ORDERS)(value)
-    if isinstance(value, Mapping):
-        return {alias: tuple(order) for alias, order in value.items()}
-    if not isinstance(value, list | tuple):
-        raise QueryError(f"expected {', '.join(ORDERS)} or aliases in order, got {value!r}")
-    return tuple(value)
-
-
-@checks_keywords("wr.Stream")
-@documented
-@dataclass(frozen=True)
+@settings_class("wr.Stream")
 class Stream:
     """One input: its event time column, its window, and how the window is searched."""
 
-    time: str = field(
-        metadata=setting(
-            text("the name of a timestamp column"),
-            "Name of the event time column, a timestamp.",
-            fixed="rows were ordered, admitted and expired by it",
-        )
+    time: str = setting(
+        text("the name of a timestamp column"),
+        "Name of the event time column, a timestamp.",
+        fixed="rows were ordered, admitted and expired by it",
     )
-    within: str | timedelta | Window = field(
-        metadata=setting(Window.parse, 'The window: "5 minutes", "1000 rows" or "100 rows per key".')
+    within: str | timedelta | Window = setting(
+        Window.parse, 'The window: "5 minutes", "1000 rows" or "100 rows per key".'
     )
-    access: str | Access | None = field(
+    access: str | Access | None = setting(
+        Access.parse,
+        f"How the window is searched: {', '.join(PATHS)}, or hash with a number of buckets such as "
+        '"hash(30)"; None leaves it to the planner.',
         default=None,
-        metadata=setting(
-            Access.parse,
-            f"How the window is searched: {', '.join(PATHS)}, or hash with a number of buckets such as "
-            '"hash(30)"; None leaves it to the planner.',
-        ),
     )
-    source_partition: str | None = field(
+    source_partition: str | None = setting(
+        optional(text("the name of a column")),
+        "Name of the column that holds the partition of the source a row was read from, such as Kafka's "
+        "`partition`. Event time is then tracked per source partition, and the slowest that is not idle "
+        "decides which rows are late.",
         default=None,
-        metadata=setting(
-            optional(text("the name of a column")),
-            "Name of the column that holds the partition of the source a row was read from, such as Kafka's "
-            "`partition`. Event time is then tracked per source partition, and the slowest that is not idle "
-            "decides which rows are late.",
-            fixed="how far each partition of the source has come is known only if it was always tracked",
-        ),
+        fixed="how far each partition of the source has come is known only if it was always tracked",
     )
+
+    window = Parsed[Window]("within")
+    path = Parsed[Access | None]("access")
 
     def checked(self, alias: str) -> Stream:
         """The same stream with its settings read."""
         with placed(Option(stream=alias)):
             return Stream(**read_values(self))
 
-    window = Parsed[Window]("within")
-    path = Parsed[Access | None]("access")
 
-
-@checks_keywords("wr.Query")
-@documented
-@dataclass(frozen=True)
+@settings_class("wr.Query")
 class Query:
     """A window join of 2 to 8 streams, as a frozen value.
 
@@ -157,120 +132,132 @@ class Query:
     """
 
     streams: Mapping[str, Stream]
-    on: str = field(
-        metadata=setting(
-            text("a SQL predicate such as 'a.id = b.id'"),
-            'A SQL predicate over the aliases: "a.id = b.auction_id and b.price > 10".',
-            fixed="rows that it filters out were not kept, and it decides which partition a row is in",
-        )
+    on: str = setting(
+        text("a SQL predicate such as 'a.id = b.id'"),
+        'A SQL predicate over the aliases: "a.id = b.auction_id and b.price > 10".',
+        fixed="rows that it filters out were not kept, and it decides which partition a row is in",
     )
-    late: str | timedelta | int | Mapping[str, str | timedelta | int] = field(
+    late: str | timedelta | int | Mapping[str, str | timedelta | int] = setting(
+        by_alias(duration()),
+        "How far a row may lag behind the newest of its stream in earlier batches; one for all streams, or a "
+        "mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its own.",
         default="0 seconds",
-        metadata=setting(
-            by_alias(duration()),
-            "How far a row may lag behind the newest of its stream in earlier batches; one for all streams, "
-            "or a mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its "
-            "own.",
-            example=DURATION,
-        ),
+        example=DURATION,
+        show=_late_text,
     )
-    idle: str | timedelta | int | None = field(
+    idle: str | timedelta | int | None = setting(
+        optional(duration()),
+        "After this much event time a silent stream no longer holds the others' windows open.",
         default=None,
-        metadata=setting(
-            optional(duration()),
-            "After this much event time a silent stream no longer holds the others' windows open.",
-            example=DURATION,
-        ),
+        example=DURATION,
+        show=format_duration,
     )
-    ahead: str | timedelta | int | None = field(
+    ahead: str | timedelta | int | None = setting(
+        lambda value: None if value in (None, UNLIMITED) else duration()(value),
+        "How far a row's time may be ahead of the clock; rows beyond are set aside and counted, since "
+        "one alone would make all others of its stream late. Only where there is a clock: on Spark's "
+        "streams that of the micro-batch, in one process the one given to `process`. None or "
+        '"unlimited" for no bound.',
         default="1 day",  # more than any time zone mistake, and soon over
-        metadata=setting(
-            lambda value: None if value in (None, UNLIMITED) else duration()(value),
-            "How far a row's time may be ahead of the clock; rows beyond are set aside and counted, since "
-            "one alone would make all others of its stream late. Only where there is a clock: on Spark's "
-            "streams that of the micro-batch, in one process the one given to `process`. None or "
-            '"unlimited" for no bound.',
-            example="a duration such as '1 day', or 'unlimited'",
-        ),
+        example="a duration such as '1 day', or 'unlimited'",
+        show=lambda ahead: UNLIMITED if ahead is None else format_duration(ahead),
     )
-    memory: str | int | MemoryLimit | None = field(
+    memory: str | int | MemoryLimit | None = setting(
+        MemoryLimit.parse,
+        'What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.',
         default=None,
-        metadata=setting(
-            MemoryLimit.parse,
-            'What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.',
-        ),
     )
-    disk: str | int | MemoryLimit | None = field(default=None, metadata=DISK)
-    deadline: str | timedelta | Deadline | None = field(
+    disk: str | int | MemoryLimit | None = setting(
+        read_disk_limit,
+        'What the windows may hold on local disk beyond `memory`: "20 GiB", or "unlimited". They spill to it '
+        "before rows are shed; unlimited, none are, and the answer is exact. None keeps windows in memory.",
         default=None,
-        metadata=setting(
-            Deadline.parse,
-            'How long a call of `process`, or a micro-batch, may take: "2 seconds", or the rate to keep up '
-            'with: "50000 rows/s"; None for no limit.',
-        ),
     )
-    shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = field(
+    deadline: str | timedelta | Deadline | None = setting(
+        Deadline.parse,
+        'How long a call of `process`, or a micro-batch, may take: "2 seconds", or the rate to keep up '
+        'with: "50000 rows/s"; None for no limit.',
+        default=None,
+    )
+    shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = setting(
+        parse_policies,
+        'What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such '
+        'as `policies.Age(buckets=40)`, or one for memory and one for time: ("age", "harvest"). One for '
+        "time alone needs a deadline; one for memory alone, where there is a deadline, a limit too.",
         default="auto",
-        metadata=setting(
-            parse_policies,
-            'What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such '
-            'as `policies.Age(buckets=40)`, or one for memory and one for time: ("age", "harvest"). One for '
-            "time alone needs a deadline; one for memory alone, where there is a deadline, a limit too.",
-        ),
+        show=lambda shed: " and ".join(map(str, shed)),
     )
-    evaluate: str | Interval | None = field(
+    evaluate: str | Interval | None = setting(
+        Interval.parse,
+        'How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, '
+        "never the answer; a call of `process` always finishes the rows it was given.",
         default=None,
-        metadata=setting(
-            Interval.parse,
-            'How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, '
-            "never the answer; a call of `process` always finishes the rows it was given.",
-        ),
     )
-    expire: str | Interval | None = field(
-        default=None,
-        metadata=setting(
-            Interval.parse, 'When old rows expire: "eager", or "every 10 seconds" of event time.'
-        ),
+    expire: str | Interval | None = setting(
+        Interval.parse, 'When old rows expire: "eager", or "every 10 seconds" of event time.', default=None
     )
-    order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = field(
+    order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = setting(
+        read_order,
+        f"{', '.join(ORDERS)}, or the order itself: aliases for all directions, or a mapping from the "
+        "arriving stream's alias to the aliases it probes.",
         default="heuristic",
-        metadata=setting(
-            _order,
-            f"{', '.join(ORDERS)}, or the order itself: aliases for all directions, or a mapping from the "
-            "arriving stream's alias to the aliases it probes.",
-        ),
     )
-    algorithm: str = field(
+    algorithm: str = setting(
+        choice("algorithm", *ALGORITHMS),
+        '"eager" starts from the arriving rows; "naive" follows one order whatever arrives; "general" '
+        "takes for each stream the order of least expected cost, wherever it puts the arriving rows.",
         default="eager",
-        metadata=setting(
-            choice("algorithm", *ALGORITHMS),
-            '"eager" starts from the arriving rows; "naive" follows one order whatever arrives; "general" '
-            "takes for each stream the order of least expected cost, wherever it puts the arriving rows.",
-        ),
     )
-    revise: float = field(
+    revise: float = setting(
+        number("a factor above 1, such as 2.0", lambda n: n > 1),
+        "The order is chosen anew when a measured rate, distinct count or selectivity has changed by "
+        "this factor since the last choice.",
         default=2.0,
-        metadata=setting(
-            _factor,
-            "The order is chosen anew when a measured rate, distinct count or selectivity has changed by "
-            "this factor since the last choice.",
-        ),
     )
-    cross: bool = field(
-        default=False,
-        metadata=setting(truth, "Allow a predicate whose join graph is in pieces: a cross product."),
+    cross: bool = setting(
+        truth, "Allow a predicate whose join graph is in pieces: a cross product.", default=False
     )
-    functions: Mapping[str, Function | Callable[..., Any]] = field(
-        default_factory=dict,
-        metadata=setting(read_functions, "Python functions the predicate may call, by name.", texts=False),
+    functions: Mapping[str, Function | Callable[..., Any]] = setting(
+        read_functions,
+        "Python functions the predicate may call, by name.",
+        default=None,
+        texts=False,
+        show=", ".join,
     )
-    seed: int = field(
-        default=0, metadata=setting(whole(0, "a whole number from 0 up"), "For every random choice.")
+    seed: int = setting(
+        number("a whole number of at least 0", lambda n: n >= 0, whole=True),
+        "For every random choice.",
+        default=0,
     )
-    how: str | Mapping[str, str] = field(default=INNER, metadata=HOW)
-    match: Mapping[str, str] | None = field(default=None, metadata=MATCH)
-    on_error: str | None = field(default=None, metadata=ON_ERROR)
-    nan: str = field(default="spark", metadata=NAN)
+    how: str | Mapping[str, str] = setting(
+        read_how,
+        '"inner"; "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream that '
+        'is not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.',
+        default=INNER,
+        fixed="it decides which rows are kept, and which of them wait for a match",
+    )
+    match: Mapping[str, str] | None = setting(
+        read_match,
+        'As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before the '
+        'newest of the others; "first" the first after it, "nearest" the nearest in time.',
+        default=None,
+        fixed="it decides which rows wait for a match",
+    )
+    on_error: str | None = setting(
+        optional(choice("rule", "raise", "null")),
+        'What happens when a cast, a division or another operation of an expression fails for a row: "raise" '
+        'ends the query with an error that names it; "null" takes it as null and counts it (`rows_failed`, '
+        "`combinations_failed`). None follows `spark.sql.ansi.enabled` on Spark, which is on by default, and "
+        "raises elsewhere. It may change at a restart.",
+        default=None,
+    )
+    nan: str = setting(
+        choice("rule", "spark", "never"),
+        'What NaN matches in the predicate: with "spark" it equals itself and is above every other number, '
+        'with "never" a comparison with NaN does not hold, whatever it is.',
+        default="spark",
+        fixed="rows that it filters out were not kept",
+    )
 
     idle_timeout_us = Parsed[int | None]("idle")
     head_start = Parsed[int | None]("ahead")
@@ -289,12 +276,9 @@ class Query:
         keep_read_values(self)
         with placed(Option("shed")):
             put(self, "shed", parse_shed(self.shed, self.memory_limit, self.time_limit))
-        check_limits(self)
-        check_deadline(self)
         with placed(Option("order")):
             put(self, "order", checked_order(self))
-        check_kind(self)
-        check_late(self)
+        check_consistency(self)
 
     def _check_streams(self) -> None:
         if not isinstance(self.streams, Mapping):
@@ -324,12 +308,15 @@ class Query:
 
     def __repr__(self) -> str:
         streams = ", ".join(f"{alias} [{s.window}]" for alias, s in self.streams.items())
-        given = "".join(f", {name}={value}" for name, value in changed_settings(self, _DEFAULTS).items())
+        given = "".join(f", {name}={value}" for name, value in self._changed().items())
         return f"Query({streams} on {self.on!r}{given})"
 
     def _repr_html_(self) -> str:
         streams = {f"stream {a}": f"{s.window}, by {s.time}" for a, s in self.streams.items()}
-        return html_table("Query", {**streams, "on": self.on, **changed_settings(self, _DEFAULTS)})
+        return html_table("Query", {**streams, "on": self.on, **self._changed()})
+
+    def _changed(self) -> dict[str, str]:
+        return changed_settings(self, shed=parse_shed("auto", None, None))
 
     @cached_property
     def watermark_delays(self) -> tuple[int, ...]:
@@ -362,6 +349,11 @@ class Query:
         """The time policy of `shed`."""
         assert isinstance(self.shed, tuple) and isinstance(self.shed[1], TimePolicy)
         return self.shed[1]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether results are a sample, with weights."""
+        return self.memory_limit is not None and self.memory_policy.samples
 
     @property
     def raises(self) -> bool:

@@ -5,7 +5,7 @@ SQL's GROUP BY and a pipeline's `[aggregate]` describe the same groups, so both 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from windrow.errors import Option, QueryError
 from windrow.model.settings import duration, optional, setting
@@ -23,13 +23,11 @@ class ResultGroups:
     slide: int | None = None
     keys: tuple[str, ...] = ()
     """SQL over the result."""
-    watermark: int | None = field(
+    watermark: int | None = setting(
+        optional(duration()),
+        "How long a window of GROUP BY waits for results on a stream; None for `late` plus the longest "
+        "window.",
         default=None,
-        metadata=setting(
-            optional(duration()),
-            "How long a window of GROUP BY waits for results on a stream; None for `late` plus the longest "
-            "window.",
-        ),
     )
 
     def __post_init__(self) -> None:

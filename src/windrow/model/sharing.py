@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from windrow.errors import Option, QueryError, placed
-from windrow.model.keywords import checks_keywords
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.notebook import html_text, short_repr
 from windrow.model.query import Query, Window
+from windrow.model.settings import settings_class
 
 _AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | re.DOTALL)
 _COLUMN = re.compile(r"^(?P<expression>\w+\.(?:\w+\.)*(?P<name>\w+))$")
 
 
-@checks_keywords("wr.Subscription")
-@dataclass(frozen=True)
+@settings_class("wr.Subscription")
 class Subscription:
     """One query of a shared join, with its own condition and select list.
 

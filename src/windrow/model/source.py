@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.redaction import redacted
+from windrow.model.settings import optional, setting, text
+from windrow.redaction import HIDDEN, is_secret, redacted
 
 ENDLESS = ("rate", "rate-micro-batch", "socket")
 STATIC = ("jdbc",)
@@ -17,6 +21,36 @@ TYPED = ("parquet", "orc", "delta", "arrow")
 VALUE_FORMATS = ("json", "avro")
 """How the values of Kafka's records may be encoded."""
 AVRO_SCHEMA = '{"type": "record", "name": "bid", "fields": [{"name": "id", "type": "long"}]}'
+TEXT = text("a text")
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Read a list of texts. A single text is a list of one."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not all(isinstance(v, str) and v.strip() for v in listed):
+        raise QueryError(f"expected a list of texts, got {value!r}")
+    return tuple(listed)
+
+
+def spark_options(value: Any) -> Mapping[str, str]:
+    """Read options for Spark, which are texts."""
+    if not isinstance(value, Mapping):
+        raise QueryError(f"expected a table such as {{ header = true }}, got {value!r}")
+    for name, given in value.items():
+        if not isinstance(given, str | int | float):
+            shown = HIDDEN if is_secret(name) else repr(given)
+            expected = "expected a text, a number, true or false"
+            raise QueryError(f"{expected}, got {shown}", Option(f"options.{name}"))
+    return MappingProxyType({name: as_option(given) for name, given in value.items()})
+
+
+def _schema(value: Any) -> str:
+    """Read columns as DDL, from DDL or from names and types."""
+    if not isinstance(value, Mapping):
+        return TEXT(value)
+    if not value:
+        raise QueryError("has no columns; add for example id = 'bigint'")
+    return str(ddl({name: TEXT(kind) for name, kind in value.items()}))
 
 
 @dataclass(frozen=True)
@@ -24,15 +58,15 @@ class Source:
     """The source of one stream, with its filter and select list."""
 
     name: str
-    format: str
-    path: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    schema: str | None = None
+    format: str = setting(TEXT)
+    path: str | None = setting(optional(TEXT), default=None)
+    options: Mapping[str, str] = setting(spark_options, default_factory=dict, repr=False)
+    schema: str | None = setting(optional(_schema), default=None)
     """The columns as DDL: "id bigint, at timestamp". Of Avro values, their Avro schema, which is JSON."""
-    value_format: str | None = None
+    value_format: str | None = setting(optional(TEXT), default=None)
     """Encoding of Kafka's values. Without it the columns are Kafka's, and values are bytes."""
-    filter: str | None = None
-    select: tuple[str, ...] = ()
+    filter: str | None = setting(optional(TEXT), default=None)
+    select: tuple[str, ...] = setting(texts, default=())
 
     def __post_init__(self) -> None:
         with placed(self.place):
@@ -67,6 +101,13 @@ class Source:
     @property
     def place(self) -> Option:
         return Option(stream=self.name)
+
+    def number_option(self, name: str) -> float | None:
+        """An option that is a number; None without it. Case is ignored, as Spark does."""
+        given = next((value for key, value in self.options.items() if key.lower() == name.lower()), "")
+        with suppress(ValueError):
+            return float(given)
+        return None
 
     @property
     def origin(self) -> str:

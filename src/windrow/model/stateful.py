@@ -97,6 +97,7 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
 def decode(plain: Any, arrays: Sequence[np.ndarray], into: Any = None) -> Any:
     """Inverse of `encode`. Objects at the same place in `into` are restored and keep their identity."""
     if isinstance(plain, list):
+        # A list of another length has other objects in it, so none of them is restored into.
         known = into if isinstance(into, list | tuple) and len(into) == len(plain) else [None] * len(plain)
         return [decode(each, arrays, part) for each, part in zip(plain, known, strict=True)]
     if not isinstance(plain, dict):
@@ -114,6 +115,7 @@ def decode(plain: Any, arrays: Sequence[np.ndarray], into: Any = None) -> Any:
 
 def _object(plain: Mapping[str, Any], arrays: Sequence[np.ndarray], into: Any) -> Stateful:
     name, version = plain["is"]
+    # The object to restore into decides the class. Only values that did not exist before are found by name.
     cls: Any = type(into) if type(into).__name__ == name else _CLASSES.get(name)
     values: dict[str, Any] | None = {
         key: decode(each, arrays, getattr(into, key, None)) for key, each in plain.items() if key != "is"

@@ -22,27 +22,29 @@ WEEK = 7 * DAY
 LONGEST = 1 << 58
 """Maximum in microseconds or rows: sums of a few of these and of event times stay well inside 64 bits."""
 
-_UNITS = {
-    "us": MICROSECOND,
-    "µs": MICROSECOND,
+UNITS = {
     "microsecond": MICROSECOND,
-    "ms": MILLISECOND,
     "millisecond": MILLISECOND,
-    "s": SECOND,
-    "sec": SECOND,
     "second": SECOND,
-    "m": MINUTE,
-    "min": MINUTE,
     "minute": MINUTE,
-    "h": HOUR,
     "hour": HOUR,
-    "d": DAY,
     "day": DAY,
-    "w": WEEK,
     "week": WEEK,
 }
+_SHORT = {"us": MICROSECOND, "µs": MICROSECOND, "ms": MILLISECOND, "s": SECOND, "sec": SECOND}
+_SHORT |= {"m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY, "w": WEEK}
 _DURATION = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ]+)\s*", re.IGNORECASE)
 _ROWS = re.compile(r"\s*([+-]?[\d_]+)\s*rows?(\s+per\s+key)?\s*", re.IGNORECASE)
+
+
+def unit_micros(name: str) -> int | None:
+    """Microseconds of a unit of time, in singular or plural, or short; None for others.
+
+    >>> unit_micros("Minutes"), unit_micros("ms"), unit_micros("months")
+    (60000000, 1000, None)
+    """
+    known, name = UNITS | _SHORT, name.lower()
+    return known.get(name) or known.get(name.removesuffix("s"))
 
 
 def parse_duration(value: str | timedelta) -> int:
@@ -60,13 +62,12 @@ def parse_duration(value: str | timedelta) -> int:
         match = _DURATION.match(rest)
         if match is None:
             raise QueryError(f"expected a duration such as '5 minutes', got {value!r}")
-        number, unit = float(match[1]), match[2].lower()
-        scale = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+        scale = unit_micros(match[2])
         if scale is None:
             raise QueryError(f"unknown unit {match[2]!r} in {value!r}; use seconds, minutes, hours, days")
         if match[1].startswith("-"):
-            sign = -1.0
-        total += abs(number) * scale
+            sign = -1.0  # of the whole: "-1 minute 30 seconds" is -90 seconds
+        total += abs(float(match[1])) * scale
         rest = rest[match.end() :]
     if not value.strip():
         raise QueryError("expected a duration such as '5 minutes', got an empty text")
@@ -100,8 +101,8 @@ def format_duration(micros: int) -> str:
     >>> format_duration(300_000_000)
     '5 minutes'
     """
-    for scale, name in ((WEEK, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
-        if micros and micros % scale == 0:
+    for name, scale in reversed(UNITS.items()):
+        if scale >= SECOND and micros and micros % scale == 0:
             count = micros // scale
             return f"{count} {name}" if count == 1 else f"{count} {name}s"
     return f"{micros / SECOND:g} seconds"
@@ -119,11 +120,13 @@ def format_bytes(size: float) -> str:
 
 
 def json_value(value: Any, digits: int | None = None) -> Any:
-    """A value for JSON: numbers rounded to `digits`, and None for NaN and infinities, which JSON lacks.
+    """A value for JSON: arrays as lists, numbers rounded to `digits`, and None for NaN and infinities.
 
     >>> json_value({"a": [1.23456, float("inf")]}, 3)
     {'a': [1.23, None]}
     """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, dict):
         return {key: json_value(each, digits) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from windrow.errors import Option, located
 from windrow.explanation.explain import explain
 from windrow.explanation.explanation import Explanation
-from windrow.pipeline.spec import SINK, Pipeline, Trigger
+from windrow.pipeline.spec import SINK, Pipeline, Sink, Trigger
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.kafka_values import encode
 from windrow.spark.query_progress import QueryWatcher
@@ -19,13 +18,30 @@ from windrow.spark.spark_errors import as_query_error
 
 
 @dataclass(frozen=True)
+class Output:
+    """A DataFrame, and the sink that it is written to. Errors of the sink are at `place`."""
+
+    frame: Any
+    sink: Sink
+    place: Option
+
+    def start(self, name: str, checkpoint: str, trigger: Trigger, mode: str = "append") -> QueryWatcher:
+        """Start the stream."""
+        sink = (self.sink.format, self.sink.path, self.sink.options, mode)
+        return QueryWatcher(start(self.frame, self.place, *sink, name, checkpoint, trigger.spark_arguments))
+
+    def write(self, mode: str = "error") -> int:
+        """Run the batch job. Returns the number of rows written."""
+        return write(self.frame, self.place, self.sink.format, self.sink.path, self.sink.options, mode)
+
+
+@dataclass(frozen=True)
 class BuiltPipeline:
     """A pipeline that is ready to run."""
 
     pipeline: Pipeline
     prepared: PreparedJoin
-    output: Any
-    """The DataFrame that the sink writes."""
+    output: Output
 
     @property
     def plan(self) -> Explanation:
@@ -33,21 +49,14 @@ class BuiltPipeline:
         return explain(self.pipeline.query, {f.alias: f.arrow for f in self.prepared.frames})
 
     def start(self) -> QueryWatcher:
-        """Start the stream."""
-        p = self.pipeline
-        assert p.run.checkpoint is not None
-        sink = (p.sink.format, p.sink.path, p.sink.options, p.mode)
-        with located(p.locate):
-            started = start(
-                self.output, SINK, *sink, p.run.name, p.run.checkpoint, spark_trigger(p.run.trigger)
-            )
-        return QueryWatcher(started)
+        run = self.pipeline.run
+        assert run.checkpoint is not None
+        with located(self.pipeline.locate):
+            return self.output.start(run.name, run.checkpoint, run.trigger, self.pipeline.mode)
 
     def write(self) -> int:
-        """Run the batch job. Returns the number of rows written."""
-        p = self.pipeline
-        with located(p.locate):
-            return write(self.output, SINK, p.sink.format, p.sink.path, p.sink.options, p.mode)
+        with located(self.pipeline.locate):
+            return self.output.write(self.pipeline.mode)
 
 
 def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
@@ -65,11 +74,4 @@ def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
         check_sink(output, SINK, p.sink.format)
         if p.sink.value_format is not None:
             output = encode(output, p.sink.value_format, p.sink.options, SINK)
-    return BuiltPipeline(p, prepared, output)
-
-
-def spark_trigger(trigger: Trigger) -> Mapping[str, str | bool]:
-    """The arguments of Spark's `trigger`."""
-    if trigger.kind == "every":
-        return {"processingTime": f"{trigger.every // 1000} milliseconds"}
-    return {"available now": {"availableNow": True}, "once": {"once": True}}.get(trigger.kind, {})
+    return BuiltPipeline(p, prepared, Output(output, p.sink, SINK))

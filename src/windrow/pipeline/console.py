@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -42,7 +42,7 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
         "trigger": str(p.run.trigger),
         "aggregate": p.aggregate and f"{', '.join(p.aggregate.aggregates)} over {p.aggregate.groups}",
         "sink": {"format": p.sink.format, "path": _shown(p.sink.path), "mode": p.mode},
-        "columns": list(built.output.columns),
+        "columns": list(built.output.frame.columns),
         "checkpoint": _shown(p.run.checkpoint),
         "state": _shown(p.execution.state),
         "plan": built.plan.to_dict(),
@@ -52,14 +52,12 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
 def print_check(console: Console, facts: Mapping[str, Any]) -> None:
     """Print the result of `check_facts`."""
     console.print(f"{facts['name']}  {facts['on']}", highlight=False, style="bold")
-    table = Table(box=None, pad_edge=True)
-    for name in ("stream", "from", "time", "window", "columns"):
-        table.add_column(name, overflow="fold")
+    rows = []
     for name, stream in facts["streams"].items():
         source = stream["from"] + (f" where {stream['filter']}" if stream["filter"] else "")
         columns = ", ".join(f"{column} {kind}" for column, kind in stream["columns"].items())
-        table.add_row(*map(Text, (name, source, stream["time"], stream["window"], columns)))
-    console.print(table)
+        rows.append((name, source, stream["time"], stream["window"], columns))
+    console.print(_table(("stream", "from", "time", "window", "columns"), rows))
     sink = facts["sink"]
     shown = {
         "partitions": "\n".join(facts["partitions"]),
@@ -79,8 +77,17 @@ def _shown(path: str | None) -> str | None:
     return None if path is None else redacted(path)
 
 
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> Table:
+    table = Table(box=None, header_style="dim")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
 def _pairs(shown: dict[str, str]) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=True)
+    table = Table(box=None, show_header=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for name, value in shown.items():
@@ -206,24 +213,20 @@ class ConsoleView:
 
     def _streams(self) -> Table:
         """Window contents and max event time per stream."""
-        table = Table(box=None, header_style="dim")
-        for name in ("stream", "window rows", "memory", "max event time"):
-            table.add_column(name, justify="left" if name in ("stream", "max event time") else "right")
-        held = list(self.totals.partitions.values())
+        rows, held = [], list(self.totals.partitions.values())
         for alias in held[0].streams if held else ():
             parts = [p.streams[alias] for p in held]
             newest = max((s.max_event_time for s in parts if s.max_event_time is not None), default=None)
             shown = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
-            rows, size = sum(s.window_rows for s in parts), sum(s.memory_bytes for s in parts)
-            table.add_row(alias, f"{rows:,}", format_bytes(size), shown)
-        return table
+            size = format_bytes(sum(s.memory_bytes for s in parts))
+            rows.append((alias, f"{sum(s.window_rows for s in parts):,}", size, shown))
+        return _table(("stream", "window rows", "memory", "max event time"), rows, ("window rows", "memory"))
 
     def _partitions(self) -> Table:
-        table = Table(box=None, header_style="dim")
-        for name in ("partition", "rows in", "results", "window rows", "memory", "join s", "hottest key"):
-            table.add_column(name, justify="right")
+        columns = ("partition", "rows in", "results", "window rows", "memory", "join s", "hottest key")
+        rows = []
         for _, p in sorted(self.totals.partitions.items()):
             hot = f"{p.hot_key} ({p.hot_key_share:.0%})" if p.hot_key is not None else ""
             counts = [f"{n:,}" for n in (p.partition, p.rows_in, p.results, p.window_rows)]
-            table.add_row(*counts, format_bytes(p.memory_bytes), f"{p.seconds_process:.2f}", Text(hot))
-        return table
+            rows.append((*counts, format_bytes(p.memory_bytes), f"{p.seconds_process:.2f}", hot))
+        return _table(columns, rows, right=columns)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rich.progress import Progress, TaskID
 
 from windrow.errors import Option, QueryError, located, unknown
 from windrow.explanation.explain import explain, explain_sample
 from windrow.explanation.explanation import Explanation
 from windrow.explanation.held_memory import Partitions
 from windrow.model.execution import Execution
-from windrow.model.query import Query
 from windrow.model.source import ENDLESS, Source
 from windrow.pipeline.builder import build
 from windrow.pipeline.spec import Pipeline
@@ -30,83 +29,70 @@ from windrow.spark.sources_sinks import read_source, shape, stays_in_columns
 from windrow.spark.sql import bind
 from windrow.spark.statement_runner import StatementRunner, sharing
 from windrow.sql_frontend.parser import ParsedScript
+from windrow.sql_frontend.statement import Statement
 
 UNREADABLE = (*ENDLESS, "kafka", "arrow")
 """Formats that cannot be sampled: they have no end, no order that shows rates, or no reader in Spark."""
 
 
-class ExplainProgress(Protocol):
-    """Receives the progress of an explanation."""
-
-    def reading(self, stream: str, taken: SourceSample | None) -> None: ...
-
-    def learning(self, done: int, of: int) -> None: ...
-
-
 @dataclass(frozen=True)
 class ExplainTarget:
-    """One join.
-
-    Parameters
-    ----------
-    names
-        Alias to the name of the stream.
-    readers
-        Alias to a function that reads at most the given number of rows; empty if a stream cannot be sampled.
-    rates
-        Rows per second by alias, for sources that state their rate.
-    """
+    """One join."""
 
     name: str
-    query: Query
     prepared: PreparedJoin
     names: Mapping[str, str]
+    """Alias to the name of the stream."""
     readers: Mapping[str, Callable[[int], SourceSample]]
-    rates: Mapping[str, float]
+    """Alias to a function that reads at most this many rows; empty if a stream cannot be sampled."""
+    sources: Mapping[str, Source]
+    """Alias to source, where it is known."""
+    columnar: bool
+    """Whether Windrow itself reads files that it can read."""
     every: timedelta | None = None
     shares_with: tuple[str, ...] = ()
-    columnar: tuple[str, ...] = ()
-    """Streams from files that Windrow reads itself."""
-    files_per_batch: Mapping[str, int] = field(default_factory=dict)
-    """Most files of a micro-batch, by alias, where the source has such a limit."""
 
     def explained(
         self,
         rates: Mapping[str, float],
         distinct: Mapping[str, float],
         sample: int,
-        progress: ExplainProgress,
+        bars: Progress,
     ) -> Explanation:
         """Explain from at most `sample` rows per stream; from stated rates if `sample` is 0 or there is no
-        data."""
+        data. `bars` shows the progress."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
         layout = self.prepared.described
         described = {f.alias for f in self.prepared.frames if isinstance(f.data, FileStream)}
-        if others := [alias for alias in self.columnar if alias not in described]:
+        in_files = [a for a, source in self.sources.items() if self.columnar and stays_in_columns(source)]
+        if others := [alias for alias in in_files if alias not in described]:
             layout += f"\n{in_columns(others)}"
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
         if sample and self.readers and not distinct:
-            data, calls = {}, 0
+            data, calls, bar = {}, 0, bars.add_task("", total=None)
             for alias, read in self.readers.items():
-                progress.reading(self.names[alias], None)
+                bars.update(bar, description=f"reading {self.names[alias]}")
                 taken = read(sample)
-                progress.reading(self.names[alias], taken)
+                bars.console.print(f"read {taken} of {self.names[alias]}", highlight=False, markup=False)
                 data[alias] = taken.rows
-                if alias in self.files_per_batch:
-                    calls = max(calls, math.ceil(taken.files / self.files_per_batch[alias]))
+                source = self.sources.get(alias)
+                if source is not None and (most := source.number_option("maxFilesPerTrigger")):
+                    calls = max(calls, math.ceil(taken.files / max(1, most)))
             found = explain_sample(
                 self.prepared.query,
                 data,
                 rates,
                 self.every,
                 workers,
-                progress.learning,
+                partial(_learning, bars, bar),
                 divided=Partitions(self._split, calls or None),
             )
         else:
             schemas: dict[str, pa.Schema] = {f.alias: f.arrow for f in self.prepared.frames}
-            stated = {**self.rates, **rates}
+            generated = {a: source for a, source in self.sources.items() if source.format == "rate"}
+            stated = {a: source.number_option("rowsPerSecond") or 1.0 for a, source in generated.items()}
+            stated |= rates
             found = explain(self.prepared.query, schemas, stated, distinct, None, None, self.every, workers)
         return replace(found, name=self.name, partitioning=layout)
 
@@ -128,97 +114,69 @@ class ExplainTarget:
 
 def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
     """The join of a pipeline."""
-    built = build(pipeline, session)
+    sources = {source.name: source for source in pipeline.sources}
     readers = {}
-    for source in pipeline.sources:
-        if source.format in UNREADABLE:
-            continue
-        with located(pipeline.locate):
-            batch = read_source(session, source, streaming=False)
-        time = pipeline.query.streams[source.name].time
-        readers[source.name] = partial(_read, pipeline, batch, source, time)
+    if not any(source.format in UNREADABLE for source in sources.values()):
+        for alias, source in sources.items():
+            with located(pipeline.locate):
+                batch = read_source(session, source, streaming=False)
+            readers[alias] = partial(_read, pipeline, batch, source, pipeline.query.streams[alias].time)
     trigger = pipeline.run.trigger
     return [
         ExplainTarget(
             pipeline.run.name,
-            pipeline.query,
-            built.prepared,
-            {source.name: source.name for source in pipeline.sources},
-            readers if len(readers) == len(pipeline.sources) else {},
-            _stated_rates({source.name: source for source in pipeline.sources}),
-            timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
-            columnar=tuple(s.name for s in pipeline.sources if pipeline.streaming and stays_in_columns(s)),
-            files_per_batch=_files_per_batch({source.name: source for source in pipeline.sources}),
+            build(pipeline, session).prepared,
+            {alias: alias for alias in sources},
+            readers,
+            sources,
+            columnar=pipeline.streaming,
+            every=timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
         )
     ]
 
 
 def of_statements(
-    parsed: ParsedScript,
-    session: Any,
-    parameters: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    parsed: ParsedScript, session: Any, parameters: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> list[ExplainTarget]:
     """A join for each statement."""
-    endless = {name for name, source in parsed.created.items() if source.source.format in UNREADABLE}
-    frames, script = bind(parsed, session, streaming=bool(endless), parameters=parameters, settings=settings)
+    created = {name: stream.source for name, stream in parsed.created.items()}
+    # If one source is endless, all are read as streams, and none can be sampled.
+    endless = any(source.format in UNREADABLE for source in created.values())
+    frames, script = bind(parsed, session, streaming=endless, parameters=parameters, settings=settings)
     # Nothing runs, so the path of the state does not matter.
     runner = StatementRunner(frames, Execution(state="not written"))
-    found = []
-    for members in sharing(script.statements):
-        for statement in members:
-            query, names = statement.query, statement.sources
-            created = {name: stream.source for name, stream in parsed.created.items()}
-            sources = {alias: created[name] for alias, name in names.items() if name in created}
-            readers = {
-                alias: partial(
-                    first_rows,
-                    frames[name],
-                    Option(stream=name, query=statement.name),
-                    query.streams[alias].time,
-                )
-                for alias, name in names.items()
-            }
-            others = tuple(other.name for other in members if other is not statement)
-            prepared = runner.prepare(statement)
-            found.append(
-                ExplainTarget(
-                    statement.name,
-                    query,
-                    prepared,
-                    names,
-                    {} if endless else readers,  # if one source is endless, all are read as streams
-                    _stated_rates(sources),
-                    shares_with=others,
-                    columnar=tuple(alias for alias, source in sources.items() if stays_in_columns(source)),
-                    files_per_batch=_files_per_batch(sources),
-                )
+
+    def target(statement: Statement, members: Sequence[Statement]) -> ExplainTarget:
+        names = statement.sources
+        readers = {
+            alias: partial(
+                first_rows,
+                frames[name],
+                Option(stream=name, query=statement.name),
+                statement.query.streams[alias].time,
             )
-    return found
+            for alias, name in names.items()
+        }
+        return ExplainTarget(
+            statement.name,
+            runner.prepare(statement),
+            names,
+            {} if endless else readers,
+            {alias: created[name] for alias, name in names.items() if name in created},
+            columnar=True,
+            shares_with=tuple(other.name for other in members if other is not statement),
+        )
+
+    return [target(statement, members) for members in sharing(script.statements) for statement in members]
+
+
+def _learning(bars: Progress, bar: TaskID, done: int, of: int) -> None:
+    bars.update(bar, description="learning from rows", completed=done, total=of)
 
 
 def _read(pipeline: Pipeline, batch: Any, source: Source, time: str, most: int) -> SourceSample:
     with located(pipeline.locate):
         return first_rows(batch, source.place, time, most, lambda frame: shape(frame, source))
-
-
-def _stated_rates(sources: Mapping[str, Source]) -> dict[str, float]:
-    """Rows per second of `rate` sources, from their options, whose names ignore case."""
-    rates = {}
-    for alias, source in sources.items():
-        if source.format == "rate":
-            options = {name.lower(): value for name, value in source.options.items()}
-            rates[alias] = float(options.get("rowspersecond", 1))
-    return rates
-
-
-def _files_per_batch(sources: Mapping[str, Source]) -> dict[str, int]:
-    found = {}
-    for alias, source in sources.items():
-        lowered = {name.lower(): value for name, value in source.options.items()}
-        with suppress(KeyError, ValueError):
-            found[alias] = max(1, int(lowered["maxfilespertrigger"]))
-    return found
 
 
 def check_names(targets: Sequence[ExplainTarget], rates: Mapping[str, float]) -> None:

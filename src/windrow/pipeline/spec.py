@@ -12,9 +12,20 @@ from typing import Literal
 
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.execution import Execution
-from windrow.model.query import Query
+from windrow.model.query import DURATION, Query
 from windrow.model.result_groups import ResultGroups
-from windrow.model.source import ENDLESS, FILES, STATIC, TYPED, Source, check_value_format
+from windrow.model.settings import choice, duration, optional, setting
+from windrow.model.source import (
+    ENDLESS,
+    FILES,
+    STATIC,
+    TEXT,
+    TYPED,
+    Source,
+    check_value_format,
+    spark_options,
+    texts,
+)
 from windrow.model.units import MILLISECOND, format_duration, parse_duration
 
 TriggerKind = Literal["always", "every", "available now", "once", "batch"]
@@ -70,6 +81,13 @@ class Trigger:
     def streaming(self) -> bool:
         return self.kind != "batch"
 
+    @property
+    def spark_arguments(self) -> Mapping[str, str | bool]:
+        """The arguments of Spark's `trigger`."""
+        if self.kind == "every":
+            return {"processingTime": f"{self.every // MILLISECOND} milliseconds"}
+        return {"available now": {"availableNow": True}, "once": {"once": True}}.get(self.kind, {})
+
     def __str__(self) -> str:
         if self.kind == "every":
             return f"every {format_duration(self.every)}"
@@ -85,33 +103,39 @@ class Trigger:
 class Aggregation:
     """Groups of the results, and their aggregates."""
 
-    groups: ResultGroups
-    aggregates: tuple[str, ...]
+    time: str = setting(TEXT)
+    """SQL over the result that yields a timestamp."""
+    window: int = setting(duration(least=1), example=DURATION)
+    slide: int | None = setting(optional(duration(least=1)), default=None, example=DURATION)
+    watermark: int | None = setting(optional(duration()), default=None, example=DURATION)
+    group_by: tuple[str, ...] = setting(texts, default=())
+    """SQL over the result."""
+    aggregates: tuple[str, ...] = setting(texts, default=())
     """Spark's SQL, each with a name if wanted: "count(*) as n"."""
+    groups: ResultGroups = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.aggregates:
             raise QueryError("'aggregates' is missing; add for example aggregates = ['count(*) as results']")
+        groups = ResultGroups(self.time, self.window, self.slide, self.group_by, self.watermark)
+        object.__setattr__(self, "groups", groups)
 
 
 @dataclass(frozen=True)
 class Sink:
     """Where the results are written."""
 
-    format: str
-    path: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    mode: str | None = None
-    value_format: str | None = None
+    format: str = setting(TEXT)
+    path: str | None = setting(optional(TEXT), default=None)
+    options: Mapping[str, str] = setting(spark_options, default_factory=dict, repr=False)
+    mode: str | None = setting(optional(choice("mode", *{*STREAM_MODES, *BATCH_MODES})), default=None)
+    value_format: str | None = setting(optional(TEXT), default=None)
     """For Kafka: the encoding of the results' columns."""
-    select: tuple[str, ...] = ()
+    select: tuple[str, ...] = setting(texts, default=())
 
     def __post_init__(self) -> None:
         if self.format in FILES and self.path is None:
             raise QueryError(f"'{self.format}' files need a path; add path = 'directory'")
-        modes = {*STREAM_MODES, *BATCH_MODES}
-        if self.mode is not None and self.mode not in modes:
-            raise QueryError(unknown("mode", self.mode, modes))
         check_value_format(self.format, self.value_format)
 
 
@@ -119,12 +143,12 @@ class Sink:
 class RunSettings:
     """How the pipeline is run."""
 
-    name: str
-    trigger: Trigger
-    checkpoint: str | None = None
-    metrics: str | None = None
-    master: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    name: str = setting(TEXT)
+    trigger: Trigger = setting(Trigger.parse, example="a time such as '5 seconds'")
+    checkpoint: str | None = setting(optional(TEXT), default=None)
+    metrics: str | None = setting(optional(TEXT), default=None)
+    master: str | None = setting(optional(TEXT), default=None)
+    settings: Mapping[str, str] = setting(spark_options, default_factory=dict, repr=False)
     """Configuration of the Spark session, if one is started."""
 
 

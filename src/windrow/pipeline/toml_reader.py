@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from windrow.errors import Option, QueryError, located, placed
-from windrow.model.execution import OPTIONAL_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
-from windrow.model.result_groups import ResultGroups
-from windrow.model.settings import settings_of
-from windrow.model.source import STATIC, Source, ddl
-from windrow.model.units import positive_duration
-from windrow.pipeline.spec import SINK, Aggregation, FileLocation, Pipeline, RunSettings, Sink, Trigger
-from windrow.pipeline.toml_section import Section
+from windrow.errors import Option, QueryError, located, placed, unknown
+from windrow.model.execution import REQUIRED_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
+from windrow.model.settings import required_settings, settings_of
+from windrow.model.source import STATIC, Source
+from windrow.pipeline.spec import Aggregation, FileLocation, Pipeline, RunSettings, Sink, Trigger
 
+T = TypeVar("T")
 SECTIONS = ("streams", "join", "aggregate", "sink", "run")
-SOURCE_KEYS = ("format", "path", "options", "schema", "value_format", "filter", "select")
-AGGREGATE_KEYS = ("time", "window", "slide", "watermark", "group_by", "aggregates")
-SINK_KEYS = ("format", "path", "options", "mode", "value_format", "select")
-RUN_KEYS = ("name", "checkpoint", "state", "trigger", "metrics", "master", "settings")
-PATH_KEYS = ("path", "checkpoint", "state", "metrics", "late_rows")
+STREAM_KEYS = (*settings_of(Source), *STREAM_SETTINGS)
+AGGREGATE_KEYS = tuple(settings_of(Aggregation))
+SINK_KEYS = tuple(settings_of(Sink))
+RUN_KEYS = (*settings_of(RunSettings), "state")
 JOIN_KEYS = tuple(name for name, each in SETTINGS.items() if each.texts and name not in RUN_KEYS)
+PATH_KEYS = ("path", "checkpoint", "state", "metrics", "late_rows")
+EXAMPLES = {
+    "format": "parquet",
+    "on": "a.id = b.id",
+    "time": "at",
+    "within": "5 minutes",
+    "window": "1 minute",
+}
+"""Of keys that must not be missing."""
 
 
 def read_pipeline(file: Path, changes: Sequence[str] = ()) -> Pipeline:
@@ -45,8 +51,9 @@ def read_pipeline(file: Path, changes: Sequence[str] = ()) -> Pipeline:
         raise QueryError(f"is not valid TOML: {error}", location=FileLocation(str(file))) from None
     for change in changes:
         _change(document, change)
+    _make_absolute(document, file.resolve().parent)
     with located(lambda place: FileLocation(str(file))):
-        return _Reader(file, document).pipeline()
+        return _pipeline(file, document)
 
 
 def parse_value(text: str) -> Any:
@@ -80,120 +87,95 @@ def absolute(path: str, base: Path) -> str:
     return path if re.match(r"[A-Za-z][\w+.-]+:", path) else str((base / Path(path).expanduser()).resolve())
 
 
-class _Reader:
-    """Reads the sections of one document."""
+def _make_absolute(document: Mapping[str, Any], base: Path) -> None:
+    """Make the paths in all sections absolute."""
+    streams = document.get("streams")
+    for table in (*document.values(), *(streams.values() if isinstance(streams, dict) else ())):
+        for key in PATH_KEYS:
+            if isinstance(table, dict) and isinstance(path := table.get(key), str) and path.strip():
+                table[key] = absolute(path, base)
 
-    def __init__(self, file: Path, document: Mapping[str, Any]) -> None:
-        self._file = file
-        self._base = file.resolve().parent
-        self._document = Section(Option(section="file"), document, SECTIONS)
 
-    def pipeline(self) -> Pipeline:
-        tables = self._streams()
-        sources = tuple(self._source(alias, table) for alias, table in tables.items())
-        run = Section(Option(section="run"), self._document.any("run", {}), RUN_KEYS)
-        query, execution = describe(list(tables), self._settings(tables, run))
-        static = all(source.format in STATIC for source in sources)
-        return Pipeline(
-            file=str(self._file),
-            sources=sources,
-            query=query,
-            execution=execution,
-            aggregate=self._aggregate() if "aggregate" in self._document else None,
-            sink=self._sink(),
-            run=self._run(run, str(execution.name), Trigger("batch") if static else Trigger("always")),
-        )
+@dataclass(frozen=True)
+class Section:
+    """One table of the file, and its place for errors."""
 
-    def _settings(self, tables: Mapping[str, Section], run: Section) -> dict[str, Any]:
-        """The settings of the join, from all sections."""
-        join = self._section("join", JOIN_KEYS, "on = 'a.id = b.id'")
-        join.required("on", "a.id = b.id")
-        given = read_texts(join.values)
-        for name in STREAM_SETTINGS:
-            # A stream's own setting takes precedence over the one for all streams in [join].
-            by_alias = {alias: table.any(name, join.any(name)) for alias, table in tables.items()}
-            for alias, table in tables.items():
-                if by_alias[alias] is None and name not in OPTIONAL_OF_STREAM:
-                    table.required(name, {"time": "at", "within": "5 minutes"}[name])
-            given[name] = by_alias
+    place: Option
+    values: Mapping[str, Any]
+    known: Collection[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Mapping):
+            raise QueryError(f"expected a table, got {self.values!r}", self.place)
+        for key in self.values:
+            if key not in self.known:
+                raise QueryError(unknown("setting", key, self.known), self.place)
+
+    def require(self, key: str) -> None:
+        if key not in self.values:
+            raise QueryError(f"'{key}' is missing; add for example {key} = {EXAMPLES[key]!r}", self.place)
+
+    def read(self, kind: type[T], **given: Any) -> T:
+        """A value whose settings are in this table. Those in `given` are defaults, or no settings."""
+        settings = settings_of(kind)
+        for name in required_settings(kind):
+            if name not in given:
+                self.require(name)
+        own = {name: value for name, value in self.values.items() if name in settings}
+        with placed(self.place):
+            return kind(**given | read_texts(own, settings))
+
+
+def _pipeline(file: Path, document: Mapping[str, Any]) -> Pipeline:
+    whole = Section(Option(section="file"), document, SECTIONS)
+    tables = whole.values.get("streams")
+    if not isinstance(tables, Mapping) or not tables:
+        raise _missing("sections [streams.<alias>] are", "[streams.a]\n  format = 'parquet'")
+    streams = {alias: Section(Option(stream=alias), table, STREAM_KEYS) for alias, table in tables.items()}
+    sources = tuple(table.read(Source, name=alias) for alias, table in streams.items())
+    join = _section(whole, "join", JOIN_KEYS, "on = 'a.id = b.id'")
+    run = Section(Option(section="run"), document.get("run", {}), RUN_KEYS)
+    static = all(source.format in STATIC for source in sources)
+    running = run.read(RunSettings, name=file.stem, trigger=Trigger("batch" if static else "always"))
+    given = _join_settings(join, streams)
+    with placed(run.place):
+        given |= {"name": running.name, **read_texts({k: v for k, v in run.values.items() if k == "state"})}
+    if running.checkpoint is not None:
         # By default the state is beside the checkpoint, because neither can be used without the other.
-        checkpoint = self._path(run, "checkpoint")
-        beside = checkpoint and f"{checkpoint.rstrip('/')}/windrow"
-        given |= {"name": run.text("name") or self._file.stem, "state": self._path(run, "state") or beside}
-        given["late_rows"] = self._path(join, "late_rows")
-        return given
-
-    def _section(self, name: str, known: Sequence[str], example: str) -> Section:
-        if name not in self._document:
-            raise QueryError(f"section [{name}] is missing; add for example\n  [{name}]\n  {example}")
-        return Section(Option(section=name), self._document.any(name), known)
-
-    def _streams(self) -> dict[str, Section]:
-        tables = self._document.any("streams")
-        if not isinstance(tables, Mapping) or not tables:
-            example = "[streams.a]\n  format = 'parquet'"
-            raise QueryError(f"sections [streams.<alias>] are missing; add for example\n  {example}")
-        known = (*SOURCE_KEYS, *STREAM_SETTINGS)
-        return {alias: Section(Option(stream=alias), table, known) for alias, table in tables.items()}
-
-    def _source(self, alias: str, table: Section) -> Source:
-        return Source(
-            name=alias,
-            format=table.required("format", "parquet"),
-            path=self._path(table, "path"),
-            options=table.options("options"),
-            schema=_schema(table),
-            value_format=table.text("value_format"),
-            filter=table.text("filter"),
-            select=table.texts("select"),
-        )
-
-    def _aggregate(self) -> Aggregation:
-        table = Section(Option(section="aggregate"), self._document.any("aggregate"), AGGREGATE_KEYS)
-        time, window = table.required("time", "b.at"), table.required("window", "1 minute")
-        groups: dict[str, Any] = {"keys": table.texts("group_by")}
-        with placed(table.place):
-            for name, text in {"window": window, "slide": table.any("slide")}.items():
-                with placed(Option(name)):
-                    groups[name] = None if text is None else positive_duration(text)
-            groups |= read_texts({"watermark": table.any("watermark")}, settings_of(ResultGroups))
-            return Aggregation(ResultGroups(time, **groups), table.texts("aggregates"))
-
-    def _sink(self) -> Sink:
-        table = self._section("sink", SINK_KEYS, "format = 'parquet'\n  path = 'results'")
-        with placed(SINK):
-            return Sink(
-                format=table.required("format", "parquet"),
-                path=self._path(table, "path"),
-                options=table.options("options"),
-                mode=table.text("mode"),
-                value_format=table.text("value_format"),
-                select=table.texts("select"),
-            )
-
-    def _run(self, table: Section, name: str, otherwise: Trigger) -> RunSettings:
-        with placed(replace(table.place, name="trigger")):
-            trigger = Trigger.parse(table.text("trigger")) or otherwise
-        return RunSettings(
-            name=name,
-            trigger=trigger,
-            checkpoint=self._path(table, "checkpoint"),
-            metrics=self._path(table, "metrics"),
-            master=table.text("master"),
-            settings=table.options("settings"),
-        )
-
-    def _path(self, table: Section, key: str) -> str | None:
-        path = table.text(key)
-        return None if path is None else absolute(path, self._base)
+        given.setdefault("state", f"{running.checkpoint.rstrip('/')}/windrow")
+    query, execution = describe(list(streams), given)
+    aggregate = Section(Option(section="aggregate"), document.get("aggregate", {}), AGGREGATE_KEYS)
+    sink = _section(whole, "sink", SINK_KEYS, "format = 'parquet'\n  path = 'results'")
+    return Pipeline(
+        file=str(file),
+        sources=sources,
+        query=query,
+        execution=execution,
+        aggregate=aggregate.read(Aggregation) if "aggregate" in document else None,
+        sink=sink.read(Sink),
+        run=running,
+    )
 
 
-def _schema(table: Section) -> str | None:
-    """The schema as DDL, from DDL or from a table of columns."""
-    given = table.any("schema")
-    if not isinstance(given, Mapping):
-        return table.text("schema")
-    columns = Section(replace(table.place, name="schema"), given, list(given))
-    if not given:
-        raise QueryError("has no columns; add for example id = 'bigint'", columns.place)
-    return ddl({name: columns.required(name, "bigint") for name in given})
+def _section(whole: Section, name: str, known: Collection[str], example: str) -> Section:
+    if name not in whole.values:
+        raise _missing(f"section [{name}] is", f"[{name}]\n  {example}")
+    return Section(Option(section=name), whole.values[name], known)
+
+
+def _missing(what: str, example: str) -> QueryError:
+    return QueryError(f"{what} missing; add for example\n  {example}")
+
+
+def _join_settings(join: Section, streams: Mapping[str, Section]) -> dict[str, Any]:
+    """The settings of the join and of its streams. A stream's own take precedence over those for all."""
+    join.require("on")
+    given = read_texts(join.values)
+    for name in STREAM_SETTINGS:
+        given[name] = {
+            alias: table.values.get(name, join.values.get(name)) for alias, table in streams.items()
+        }
+        for alias, table in streams.items():
+            if given[name][alias] is None and name in REQUIRED_OF_STREAM:
+                table.require(name)
+    return given

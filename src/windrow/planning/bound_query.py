@@ -8,14 +8,12 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.expr.evaluate import can_fail
 from windrow.expr.split_predicate import split_predicate
-from windrow.model.predicate import JoinColumn, Predicate
+from windrow.model.predicate import Class, JoinColumn, Predicate
 from windrow.model.query import Function, Query
-from windrow.planning.equivalence import Class, equality_classes
 from windrow.planning.levels import ShapePlan, plan_shape, valued_when_missing
-from windrow.planning.plan_builder import check_connected, check_paths
 
 
 @dataclass(frozen=True)
@@ -23,8 +21,6 @@ class BoundQuery:
     query: Query
     schemas: tuple[pa.Schema, ...]
     predicate: Predicate
-    classes: tuple[Class, ...]
-    """Join columns that must be equal in any result."""
     functions: Mapping[str, Function]
     shapes: tuple[ShapePlan, ...] = ()
     """How results that may lack rows are decided; none for inner joins."""
@@ -36,12 +32,16 @@ class BoundQuery:
         named = dict(zip(query.aliases, schemas, strict=True))
         predicate = split_predicate(query.on, named, functions, query.nan_rule)
         predicate = predicate.with_residuals(valued_when_missing(query, predicate, schemas, functions))
-        classes = tuple(equality_classes(predicate.atoms))
         _check_time_zones(query, schemas)
-        check_connected(query, predicate)
-        check_paths(query, predicate, classes)
+        _check_connected(query, predicate)
+        _check_paths(query, predicate)
         shapes = tuple(plan_shape(query, predicate, shape) for shape in query.kind.shapes)
-        return cls(query, tuple(schemas), predicate, classes, functions, shapes)
+        return cls(query, tuple(schemas), predicate, functions, shapes)
+
+    @property
+    def classes(self) -> tuple[Class, ...]:
+        """Join columns that must be equal in any result."""
+        return self.predicate.classes
 
     @cached_property
     def join_columns(self) -> tuple[tuple[JoinColumn, ...], ...]:
@@ -124,3 +124,40 @@ def _check_time_zones(query: Query, schemas: Sequence[pa.Schema]) -> None:
             f"time columns of {with_zone} have a time zone, those of {without} have none; "
             "bring all to UTC with a zone, or all to plain timestamps"
         )
+
+
+def _check_connected(query: Query, predicate: Predicate) -> None:
+    """Refuses a predicate that does not connect all streams, unless the query allows a cross product."""
+    connected = predicate.linked(0)
+    apart = [alias for k, alias in enumerate(query.aliases) if k not in connected]
+    if apart and not query.cross:
+        raise QueryError(
+            f"no condition links {apart} with '{query.aliases[0]}', so the result is a cross product; "
+            "add a condition, or allow it with cross=True",
+            Option("on"),
+        )
+
+
+def _check_paths(query: Query, predicate: Predicate) -> None:
+    """Refuses a hash path or a row window per key without an equality, and an inverted path without sets."""
+    for stream, (alias, described) in enumerate(query.streams.items()):
+        path = described.path
+        if path is not None and path.path == "inverted" and not predicate.sets_of(stream):
+            raise QueryError(
+                f"an inverted path needs a condition such as jaccard({alias}.tags, ...) >= "
+                f"0.5 or overlap({alias}.tags, ...) >= 2 between this stream and another; "
+                "use 'hash', 'sorted' or 'scan'",
+                Option(stream=alias),
+            )
+        if any(w.stream == stream for members in predicate.classes for w in members):
+            continue
+        if path is not None and path.path == "hash":
+            raise QueryError(
+                "a hash path needs an equality on this stream; use 'sorted' or 'scan'", Option(stream=alias)
+            )
+        if described.window.kind == "rows per key":
+            raise QueryError(
+                f"'{described.window}' needs an equality on this stream to give the key; "
+                f"use '{described.window.size} rows'",
+                Option(stream=alias),
+            )

@@ -16,11 +16,10 @@ from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
 from windrow.model.access import Access
 from windrow.model.join_kind import JoinShape, Level
-from windrow.model.plan import BoundEquality, Condition, Direction, Step, bound_column, own_column
-from windrow.model.predicate import Atom, Equality, JoinColumn, Predicate, Residual
+from windrow.model.plan import BoundEquality, Direction, Step, bound_column, own_column
+from windrow.model.predicate import Atom, Class, Equality, JoinColumn, Predicate, Residual
 from windrow.model.query import Function, Query
-from windrow.planning.equivalence import Class, equality_classes
-from windrow.planning.steps import access_of, guaranteed, steps_of
+from windrow.planning.steps import step_of, steps_of
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,9 @@ class LevelStep:
     """Without residuals: they are evaluated on combinations that may lack rows."""
     residuals: tuple[Residual, ...]
     own: tuple[JoinColumn, ...]
-    """Words of the level's stream, each of which must have a value."""
+    """Join columns of the level's stream, each of which must have a value."""
     bound: tuple[JoinColumn, ...]
-    """Words of streams before it, each of which must have a value."""
+    """Join columns of streams before it, each of which must have a value."""
     equalities: tuple[BoundEquality, ...]
     hashed: tuple[Equality, ...]
     """Equalities of hashes, to be verified on the values."""
@@ -47,11 +46,14 @@ class ShapePlan:
     shape: JoinShape
     core: Predicate
     """The conditions on the core alone."""
-    classes: tuple[Class, ...]
-    """Words of the core that are equal in each of its combinations."""
     directions: tuple[Direction, ...]
     """Per stream of the core, how its new rows find combinations. None where the core is one stream."""
     levels: tuple[LevelStep, ...]
+
+    @property
+    def classes(self) -> tuple[Class, ...]:
+        """Join columns of the core that are equal in each of its combinations."""
+        return self.core.classes
 
     @property
     def steps(self) -> list[Step]:
@@ -65,17 +67,16 @@ def plan_shape(query: Query, predicate: Predicate, shape: JoinShape) -> ShapePla
     _check_visible(query, predicate, shape)
     if not query.cross:
         _check_linked(query, predicate, shape)
-    classes = equality_classes(core.atoms)
     directions: list[Direction] = []
     if len(shape.core) > 1:
         for stream in shape.core:
             order = _order(stream, shape.core, core)
-            directions.append(Direction(stream, order, steps_of(order, core, classes, paths)))
+            directions.append(Direction(stream, order, steps_of(order, core, paths)))
     levels = [
         _level_step(level, _conditions_of(predicate, shape, k), paths[level.stream])
         for k, level in enumerate(shape.levels)
     ]
-    return ShapePlan(shape, core, classes, tuple(directions), tuple(levels))
+    return ShapePlan(shape, core, tuple(directions), tuple(levels))
 
 
 def valued_when_missing(
@@ -86,7 +87,7 @@ def valued_when_missing(
     found = []
     for atom in predicate.atoms:
         for shape in query.kind.shapes:
-            own = shape.level_of(_streams(atom))
+            own = shape.level_of(atom.streams)
             before = {x.stream for x in shape.levels[: max(own, 0)] if x.role == "optional"}
             if any(_has_value(c, schemas[c.stream], functions) for c in atom.columns if c.stream in before):
                 found.append(atom)
@@ -108,13 +109,9 @@ def _conditions_of(predicate: Predicate, shape: JoinShape, level: int) -> Predic
     return replace(
         predicate,
         filters=tuple(f for f in predicate.filters if shape.level_of([f.stream]) == level),
-        atoms=tuple(a for a in predicate.atoms if shape.level_of(_streams(a)) == level),
+        atoms=tuple(a for a in predicate.atoms if shape.level_of(a.streams) == level),
         residuals=tuple(r for r in predicate.residuals if shape.level_of(r.streams) == level),
     )
-
-
-def _streams(atom: Atom) -> set[int]:
-    return {column.stream for column in atom.columns}
 
 
 def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
@@ -125,16 +122,13 @@ def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
     first = {match.own: match for match in reversed(matches)}
     leading = [m for m in matches if first[m.own] is m]
     ranges = [a for a in own.atoms if not isinstance(a, Equality)]
-    alike = [r.likeness for r in own.residuals if r.likeness is not None]
-    access, driver = access_of(stream, leading, ranges, alike, path)
-    conditions: list[Condition] = [*matches, *ranges]
-    checks = tuple(c for c in conditions if not guaranteed(c, driver, access))
-    residuals = tuple(r for r in own.residuals if r.likeness is None or r.likeness not in driver)
-    columns = [c for atom in own.atoms for c in atom.columns] + [c for each in alike for c in each.columns]
+    step = step_of(stream, matches, ranges, own.residuals, path, leading)
+    alike = [r.similarity for r in own.residuals if r.similarity is not None]
+    columns = [c for pair in (*own.atoms, *alike) for c in pair.columns]
     return LevelStep(
         level,
-        Step(stream, access, driver, checks),
-        residuals,
+        replace(step, residuals=()),
+        step.residuals,
         tuple(dict.fromkeys(c for c in columns if c.stream == stream)),
         tuple(dict.fromkeys(c for c in columns if c.stream != stream)),
         tuple(matches),
@@ -142,31 +136,25 @@ def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
     )
 
 
-def _links(predicate: Predicate) -> list[set[int]]:
-    return [_streams(atom) for atom in predicate.atoms] + [set(r.streams) for r in predicate.residuals]
-
-
 def _order(first: int, core: Sequence[int], conditions: Predicate) -> tuple[int, ...]:
     """All of the core, each stream linked with those before it as far as that is possible."""
-    order, links = [first], _links(conditions)
+    order = [first]
     while len(order) < len(core):
         left = [s for s in core if s not in order]
-        linked = [s for s in left if any(s in link and link <= {*order, s} for link in links)]
+        linked = [s for s in left if any(s in link and link <= {*order, s} for link in conditions.links)]
         order.append((linked or left)[0])
     return tuple(order)
 
 
 def _check_visible(query: Query, predicate: Predicate, shape: JoinShape) -> None:
-    """Refuses a condition of one level on a stream that an earlier one only looked for."""
+    """Refuses a condition of one level on a stream that an earlier one only tests for rows."""
     hidden = {level.stream: level for level in shape.levels if level.role in ("exists", "absent")}
-    conditions = [(_streams(a), str(a)) for a in predicate.atoms]
-    conditions += [(set(r.streams), r.sql) for r in predicate.residuals]
-    for streams, text in conditions:
-        of = shape.level_of(streams)
-        for stream in streams & set(hidden):
+    for condition in (*predicate.atoms, *predicate.residuals):
+        of = shape.level_of(condition.streams)
+        for stream in condition.streams & set(hidden):
             if shape.levels[of].stream != stream:
                 raise QueryError(
-                    f"{text} refers to '{query.aliases[stream]}', which is '{hidden[stream].role}' and "
+                    f"{condition} refers to '{query.aliases[stream]}', which is '{hidden[stream].role}' and "
                     f"has no row to compare '{query.aliases[shape.levels[of].stream]}' with; compare it with "
                     "a required stream, or make the other 'optional'",
                     Option("on"),
@@ -175,10 +163,7 @@ def _check_visible(query: Query, predicate: Predicate, shape: JoinShape) -> None
 
 def _check_linked(query: Query, predicate: Predicate, shape: JoinShape) -> None:
     """Refuses a core, or a level, that no condition of its own links with the streams before it."""
-    core = _conditions_of(predicate, shape, -1)
-    reached, links = {shape.core[0]}, _links(core)
-    while more := [link for link in links if link & reached and not link <= reached]:
-        reached = reached.union(*more)
+    reached = _conditions_of(predicate, shape, -1).linked(shape.core[0])
     for stream in shape.core:
         if stream not in reached:
             raise QueryError(
@@ -188,7 +173,7 @@ def _check_linked(query: Query, predicate: Predicate, shape: JoinShape) -> None:
                 Option("on"),
             )
     for k, level in enumerate(shape.levels):
-        if not _links(_conditions_of(predicate, shape, k)):
+        if not _conditions_of(predicate, shape, k).links:
             alias = query.aliases[level.stream]
             raise QueryError(
                 f"no condition links '{alias}' with the streams before it, so every row of it matches; "

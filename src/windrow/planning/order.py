@@ -17,8 +17,6 @@ from functools import partial
 from itertools import permutations
 from types import MappingProxyType
 
-from windrow.errors import Option, QueryError, unknown
-from windrow.model.query import ALGORITHMS
 from windrow.planning.cost import direction_cost, join_size, naive_cost, plan_cost
 from windrow.planning.statistics import JoinStatistics
 
@@ -26,7 +24,6 @@ Order = tuple[int, ...]
 Orders = dict[int, Order]
 Price = Callable[[Order], float]
 
-EXHAUSTIVE_LIMIT = 5
 FAST = 2.0
 """A stream is fast if its rate is at least this many times the (lower) median rate."""
 SAME = 1 + 1e-9
@@ -41,14 +38,10 @@ def choose_orders(stats: JoinStatistics, strategy: str, algorithm: str, tau: flo
     strategy
         A name in `STRATEGIES`.
     algorithm
-        "eager", "naive" or "general".
+        "eager", "naive" or "general"; like the strategy, it is checked by the query.
     tau
         Time between executions, in the unit of the statistics; 0 for one per row.
     """
-    if strategy not in STRATEGIES:
-        raise QueryError(unknown("order", strategy, STRATEGIES), Option("order"))
-    if algorithm not in ALGORITHMS:
-        raise QueryError(unknown("algorithm", algorithm, ALGORITHMS), Option("algorithm"))
     if len(stats) == 2 and algorithm == "eager":
         return {0: (0, 1), 1: (1, 0)}  # there is nothing to choose
     return STRATEGIES[strategy](stats, algorithm, tau)
@@ -87,14 +80,8 @@ def low_selectivity_orders(stats: JoinStatistics) -> Orders:
 
 
 def exhaustive_orders(stats: JoinStatistics, algorithm: str, tau: float = 0.0) -> Orders:
-    """The cheapest of all orders that the join graph allows, for up to five streams."""
+    """The cheapest of all orders that the join graph allows. A query may ask for it with few streams."""
     streams = range(len(stats))
-    if len(stats) > EXHAUSTIVE_LIMIT:
-        raise QueryError(
-            f"'exhaustive' tries every order and takes up to {EXHAUSTIVE_LIMIT} streams, "
-            f"got {len(stats)}; use 'heuristic'",
-            Option("order"),
-        )
     allowed = [order for order in permutations(streams) if _is_allowed(stats, order)]
     if algorithm == "naive":
         return dict.fromkeys(streams, _cheapest(allowed, partial(naive_cost, stats, tau=tau)))

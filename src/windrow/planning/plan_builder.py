@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from windrow.errors import Option, QueryError
 from windrow.model.plan import Direction, Plan, Step
 from windrow.model.predicate import Predicate
 from windrow.model.query import Query
-from windrow.planning.equivalence import Class
 from windrow.planning.order import choose_orders
 from windrow.planning.statistics import JoinStatistics
 from windrow.planning.steps import steps_of
@@ -18,7 +16,6 @@ from windrow.planning.steps import steps_of
 def make_plan(
     query: Query,
     predicate: Predicate,
-    classes: Sequence[Class],
     stats: JoinStatistics,
     learned: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Plan:
@@ -28,7 +25,7 @@ def make_plan(
     directions = []
     for stream in range(len(stats)):
         order = orders[stream]
-        steps = steps_of(order, predicate, classes, paths)
+        steps = steps_of(order, predicate, paths)
         directions.append(Direction(stream, order, _with_costs(stats, stream, order, steps)))
     return Plan(
         query.aliases,
@@ -36,48 +33,6 @@ def make_plan(
         tuple(s.rate for s in stats.streams),
         tuple(s.rows for s in stats.streams),
     )
-
-
-def check_connected(query: Query, predicate: Predicate) -> None:
-    """Refuses a predicate that does not connect all streams, unless the query allows a cross product."""
-    links = [{w.stream for w in atom.columns} for atom in predicate.atoms] + [
-        set(r.streams) for r in predicate.residuals
-    ]
-    connected, grown = set[int](), {0}
-    while grown != connected:
-        connected, grown = grown, grown.union(*(link for link in links if link & grown))
-    apart = [alias for k, alias in enumerate(query.aliases) if k not in connected]
-    if apart and not query.cross:
-        raise QueryError(
-            f"no condition links {apart} with '{query.aliases[0]}', so the result is a cross product; "
-            "add a condition, or allow it with cross=True",
-            Option("on"),
-        )
-
-
-def check_paths(query: Query, predicate: Predicate, classes: Sequence[Class]) -> None:
-    """Refuses a hash path or a row window per key without an equality, and an inverted path without sets."""
-    for stream, (alias, described) in enumerate(query.streams.items()):
-        path = described.path
-        if path is not None and path.path == "inverted" and not predicate.sets_of(stream):
-            raise QueryError(
-                f"an inverted path needs a condition such as jaccard({alias}.tags, ...) >= "
-                f"0.5 or overlap({alias}.tags, ...) >= 2 between this stream and another; "
-                "use 'hash', 'sorted' or 'scan'",
-                Option(stream=alias),
-            )
-        if any(w.stream == stream for members in classes for w in members):
-            continue
-        if path is not None and path.path == "hash":
-            raise QueryError(
-                "a hash path needs an equality on this stream; use 'sorted' or 'scan'", Option(stream=alias)
-            )
-        if described.window.kind == "rows per key":
-            raise QueryError(
-                f"'{described.window}' needs an equality on this stream to give the key; "
-                f"use '{described.window.size} rows'",
-                Option(stream=alias),
-            )
 
 
 def _orders(query: Query, stats: JoinStatistics) -> Mapping[int, tuple[int, ...]]:

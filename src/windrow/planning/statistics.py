@@ -19,24 +19,16 @@ from windrow.model.access import PATHS
 
 @dataclass(frozen=True)
 class StreamStatistics:
-    """Arrival rate, window and access path of one stream.
-
-    Parameters
-    ----------
-    rate
-        Rows per unit of time.
-    span
-        Length of the window in units of time; n / rate for a row window of n rows.
-    access
-        "scan", "hash", "sorted" or "inverted".
-    buckets
-        Buckets of a hash path; None for one per distinct value.
-    """
+    """Arrival rate, window and access path of one stream."""
 
     rate: float
+    """Rows per unit of time."""
     span: float
+    """Length of the window in units of time; n / rate for a row window of n rows."""
     access: str = "scan"
+    """One of `PATHS`."""
     buckets: int | None = None
+    """Buckets of a hash path; None for one per distinct value."""
 
     def __post_init__(self) -> None:
         if not self.rate >= 0:
@@ -56,22 +48,15 @@ class StreamStatistics:
 
 @dataclass(frozen=True)
 class JoinStatistics:
-    """All streams of a join and how selective its conditions are.
-
-    Parameters
-    ----------
-    streams
-        One entry per stream.
-    classes
-        Classes of columns that must all be equal. Each maps a stream to the number of distinct values of its
-        column.
-    others
-        All other conditions: the streams that each one reads, and the probability that it holds.
-    """
+    """All streams of a join and how selective its conditions are."""
 
     streams: tuple[StreamStatistics, ...]
+    """One entry per stream."""
     classes: tuple[Mapping[int, float], ...] = ()
+    """Classes of columns that must all be equal. Each maps a stream to the number of distinct values of its
+    column."""
     others: tuple[tuple[frozenset[int], float], ...] = ()
+    """All other conditions: the streams that each one reads, and the probability that it holds."""
 
     def __post_init__(self) -> None:
         known = set(range(len(self.streams)))
@@ -108,7 +93,7 @@ class JoinStatistics:
             equalities = self._equalities(bound, stream)
             if not equalities:
                 return rows
-            # With a bucket per value a probe meets only its own value, by the most selective equality.
+            # With a bucket per value a probe compares only rows with its value of the most selective column.
             return rows / window.buckets if window.buckets else rows * min(equalities)
         if window.access in ("sorted", "inverted"):
             ranges = self._checkable(bound, stream)

@@ -11,38 +11,50 @@ from collections.abc import Sequence
 
 from windrow.model.access import Access
 from windrow.model.plan import BoundEquality, Condition, Driver, Step, own_column
-from windrow.model.predicate import Band, Comparison, Equality, Predicate, SetSimilarity
-from windrow.planning.equivalence import Class
+from windrow.model.predicate import (
+    Atom,
+    Band,
+    Class,
+    Comparison,
+    Equality,
+    Predicate,
+    Residual,
+    SetSimilarity,
+)
 
 
-def steps_of(
-    order: Sequence[int], predicate: Predicate, classes: Sequence[Class], paths: Sequence[Access | None]
-) -> tuple[Step, ...]:
+def steps_of(order: Sequence[int], predicate: Predicate, paths: Sequence[Access | None]) -> tuple[Step, ...]:
     """The steps after the first stream of `order`. `paths` are the access paths the user chose, by stream."""
     return tuple(
-        _step(stream, frozenset(order[: k + 1]), predicate, classes, paths[stream])
+        _step(stream, frozenset(order[: k + 1]), predicate, paths[stream])
         for k, stream in enumerate(order[1:])
     )
 
 
-def _step(
-    stream: int, bound: frozenset[int], predicate: Predicate, classes: Sequence[Class], path: Access | None
+def _step(stream: int, bound: frozenset[int], predicate: Predicate, path: Access | None) -> Step:
+    def is_due(condition: Atom | Residual) -> bool:
+        return stream in condition.streams and condition.streams <= bound | {stream}
+
+    matches = _matches(stream, bound, predicate.classes)
+    ranges = [a for a in predicate.atoms if not isinstance(a, Equality) and is_due(a)]
+    return step_of(stream, matches, ranges, [r for r in predicate.residuals if is_due(r)], path)
+
+
+def step_of(
+    stream: int,
+    matches: Sequence[BoundEquality],
+    ranges: Sequence[Band | Comparison],
+    residuals: Sequence[Residual],
+    path: Access | None,
+    leading: Sequence[BoundEquality] | None = None,
 ) -> Step:
-    matches = _matches(stream, bound, classes)
-    ranges = [
-        atom
-        for atom in predicate.atoms
-        if not isinstance(atom, Equality)
-        and stream in {w.stream for w in atom.columns}
-        and {w.stream for w in atom.columns} <= bound | {stream}
-    ]
-    due = [r for r in predicate.residuals if stream in r.streams and r.streams <= bound | {stream}]
-    alike = [r.likeness for r in due if r.likeness is not None]
-    access, driver = access_of(stream, matches, ranges, alike, path)
-    checks = tuple(c for c in (*matches, *ranges) if not guaranteed(c, driver, access))
+    """The step that checks these conditions. Of the equalities, an index may look up those in `leading`."""
+    alike = [r.similarity for r in residuals if r.similarity is not None]
+    access, driver = _access(stream, matches if leading is None else leading, ranges, alike, path)
+    checks = tuple(c for c in (*matches, *ranges) if not _guaranteed(c, driver, access))
     # An inverted index counts the shared elements of each pair, which decides the condition that drives it.
-    residuals = tuple(r for r in due if r.likeness is None or r.likeness not in driver)
-    return Step(stream, access, driver, checks, residuals)
+    left = tuple(r for r in residuals if r.similarity is None or r.similarity not in driver)
+    return Step(stream, access, driver, checks, left)
 
 
 def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> list[BoundEquality]:
@@ -59,9 +71,9 @@ def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> li
     return found
 
 
-def access_of(
+def _access(
     stream: int,
-    matches: list[BoundEquality],
+    matches: Sequence[BoundEquality],
     ranges: Sequence[Band | Comparison],
     alike: Sequence[SetSimilarity],
     path: Access | None,
@@ -92,7 +104,7 @@ def _strictest(alike: Sequence[SetSimilarity]) -> SetSimilarity:
 
 
 def _range_driver(
-    stream: int, matches: list[BoundEquality], ranges: Sequence[Band | Comparison]
+    stream: int, matches: Sequence[BoundEquality], ranges: Sequence[Band | Comparison]
 ) -> tuple[Condition, ...]:
     """All conditions that bound one column of the stream: that of the first equality, else of the first band,
     else of the first comparison."""
@@ -107,7 +119,7 @@ def _range_driver(
     return tuple(c for c in usable if own_column(c, stream) == column)
 
 
-def guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access) -> bool:
+def _guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access) -> bool:
     """Whether the index alone ensures the condition."""
     if condition not in driver:
         return False

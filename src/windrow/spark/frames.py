@@ -177,7 +177,7 @@ def result_type(query: Query, frames: Sequence[Frame], extra: str) -> st.StructT
     samples. All are null in rows that carry `extra`."""
     shown = [f for f in frames if f.alias in query.kind.result_aliases]
     fields = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in shown]
-    if query.kind.tells_certainty:
+    if query.kind.reports_certainty:
         fields.append(st.StructField(CERTAIN, st.BooleanType(), True))
     if query.memory_policy.samples:
         fields.append(st.StructField(WEIGHT, st.DoubleType(), True))

@@ -9,9 +9,8 @@ not used, because rows near a cell border have several places.
 from __future__ import annotations
 
 from windrow.model.join_kind import JoinShape
-from windrow.model.predicate import Equality, JoinColumn, Predicate
+from windrow.model.predicate import Equality, JoinColumn, Predicate, equality_classes
 from windrow.model.query import Query
-from windrow.planning.equivalence import equality_classes
 from windrow.spark.grid import GridDimension, by_content, by_key
 
 

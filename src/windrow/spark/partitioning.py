@@ -24,9 +24,8 @@ from windrow.errors import Option, QueryError, unknown
 from windrow.expr.casts import cast
 from windrow.expr.types import common_type, is_moment, is_text
 from windrow.model.execution import SkewedKeys
-from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
+from windrow.model.predicate import Band, Class, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
-from windrow.planning.equivalence import Class
 from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, by_content, by_key
 from windrow.spark.outer_layout import outer_cuts
 from windrow.state.runs import SPREAD_VALUES

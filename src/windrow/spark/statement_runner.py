@@ -97,10 +97,10 @@ class StatementRunner:
             frames = self._frames(statement)
             shown = {alias: frames[alias] for alias in statement.query.kind.result_aliases}
             named = columns_of(statement, shown)
-            if statement.sampled:
+            if statement.query.sampled:
                 taken = {name.lower() for name in named}
                 named |= {extra: extra for extra in (WEIGHT, CLUSTER) if extra not in taken}
-            if statement.query.kind.tells_certainty and CERTAIN not in {name.lower() for name in named}:
+            if statement.query.kind.reports_certainty and CERTAIN not in {name.lower() for name in named}:
                 named[CERTAIN] = CERTAIN
             return results.select(*(sf.expr(sql).alias(name) for name, sql in named.items()))
 
@@ -218,7 +218,7 @@ def _grouped(results: DataFrame, statement: Statement, grouping: Grouping, strea
     keys = [sf.expr(key).alias(key_column(n)) for n, key in enumerate(grouping.groups.keys)]
     watermark = _watermark(statement, grouping.groups) if streaming else None
     by = group_results(results, grouping.groups, keys, watermark, Option("group"))
-    if statement.sampled:
+    if statement.query.sampled:
         groups = by.agg(*gathered(grouping.aggregates))
         figures = EstimateColumns(grouping.aggregates, grouping.confidence)
         groups = groups.mapInArrow(figures.run, figures.schema(groups.schema))
@@ -237,7 +237,7 @@ def _figures(statement: Statement) -> Iterator[sf.Column]:
     estimates = {aggregate_column(n) for n in range(len(statement.grouping.aggregates))}
     for name, sql in columns_of(statement, {}).items():
         yield sf.expr(sql).alias(name)
-        if statement.sampled and sql in estimates:
+        if statement.query.sampled and sql in estimates:
             yield from (sf.col(sql + bound).alias(name + bound) for bound in BOUNDS)
 
 

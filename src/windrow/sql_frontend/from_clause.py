@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import Option, located, placed, unknown
+from windrow.errors import Option, placed, unknown
 from windrow.model.query import Window
 from windrow.model.source import Source, as_option, ddl
+from windrow.sql_frontend.grammar import CreateStream, Within
 from windrow.sql_frontend.join_kinds import JoinedTable
 from windrow.sql_frontend.scope import StreamInfo
-from windrow.sql_frontend.source_text import SourceText, Span, TextLocation, span_of
-from windrow.sql_frontend.syntax_nodes import CreateStream, Within
+from windrow.sql_frontend.source_text import SourceText, Span, span_of
 from windrow.sql_frontend.with_options import read_options
 
 
@@ -72,16 +72,11 @@ def _read_table(
         within = within.get(table.alias_or_name)
     alias = table.alias_or_name
     node = within if isinstance(within, Within) else table
-    with located(lambda place: TextLocation(text, span_of(node))), placed(Option("within", stream=alias)):
-        size = _size(within) if isinstance(within, Within) else within
+    with text.locating(node), placed(Option("within", stream=alias)):
+        size = within.size if isinstance(within, Within) else within
         window = None if size is None else Window.parse(size)
     keys = tuple(within.expressions) if isinstance(within, Within) else ()
     return FromItem(alias, name, window, keys, (known or {}).get(name, StreamInfo()), span_of(table))
-
-
-def _size(within: Within) -> str:
-    size = str(within.this)
-    return size.lower() if within.args["kind"] == "time" else f"{size} {within.args['kind']}"
 
 
 @dataclass(frozen=True)
@@ -95,8 +90,8 @@ class CreatedStream:
 
 def read_create(text: SourceText, node: CreateStream) -> CreatedStream:
     """Read and check `CREATE STREAM`."""
-    name, span = node.this.name, span_of(node.this)
-    with located(lambda place: TextLocation(text, span)), placed(Option(stream=name)):
+    name = node.this.name
+    with text.locating(node.this), placed(Option(stream=name)):
         values = {key: as_option(value) for key, value in read_options(text, node.args["options"]).items()}
         lowered = {key.lower(): key for key in values}
         if "format" not in lowered:
@@ -114,4 +109,5 @@ def read_create(text: SourceText, node: CreateStream) -> CreatedStream:
         format, path = values.pop(lowered["format"]), values.pop(lowered.get("path", ""), None)
         value_format = values.pop(lowered.get("value_format", ""), None)
         source = Source(name, format, path, values, ddl(columns), value_format)
-    return CreatedStream(source, StreamInfo(tuple(columns) or None, time.name if time else None), span)
+    known = StreamInfo(tuple(columns) or None, time.name if time else None)
+    return CreatedStream(source, known, span_of(node.this))

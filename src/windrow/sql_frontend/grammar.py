@@ -5,23 +5,58 @@
     CREATE STREAM name (column type, ...) TIME column FROM (format = 'parquet', path = '...')
     EXPLAIN SELECT ...
 
-Calls are parsed as plain calls by name, as in predicates, so that one table defines all functions. The
-generator's text parses to the same tree again.
+Calls are parsed as plain calls by name, as in predicates, so that one table defines all functions.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlglot import Token, TokenType, exp, generator, parser, tokens
+from sqlglot import Token, TokenType, exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 
 from windrow.expr.dialect import WindrowPredicate
-from windrow.sql_frontend.syntax_nodes import Assignment, Assignments, CreateStream, Explain, Within
 
 STATEMENTS = "expected SELECT, EXPLAIN SELECT or CREATE STREAM"
-_NAMED_WINDOWS = {TokenType.WINDOW: lambda self: ("within", self._parse_window_for_all())}
-_LIMITS = {TokenType.WITH: lambda self: ("settings", self._parse_limits())}
+
+
+class Within(exp.Expression):
+    """A window: `RANGE 1 MINUTE`, `ROWS 1000`, `PARTITION BY k ROWS 100`.
+
+    `this` is the size as text ("1 MINUTE", "1000"), `kind` is "time", "rows" or "rows per key".
+    """
+
+    arg_types: ClassVar = {"this": True, "kind": True, "expressions": False}
+
+    @property
+    def size(self) -> str:
+        """As `Window.parse` reads it."""
+        kind = self.args["kind"]
+        return str(self.this).lower() if kind == "time" else f"{self.this} {kind}"
+
+
+class Assignment(exp.Expression):
+    """`memory = '64 MiB'`."""
+
+    arg_types: ClassVar = {"this": True, "expression": True}
+
+
+class Assignments(exp.Expression):
+    """`(memory = '64 MiB', shed = 'age')`, after WITH or in CREATE STREAM."""
+
+    arg_types: ClassVar = {"expressions": True}
+
+
+class CreateStream(exp.Expression):
+    """`CREATE STREAM bids (id BIGINT, at TIMESTAMP) TIME at FROM (format = 'parquet', path = 'bids')`."""
+
+    arg_types: ClassVar = {"this": True, "columns": False, "time": False, "options": True}
+
+
+class Explain(exp.Expression):
+    """`EXPLAIN SELECT ...`."""
+
+    arg_types: ClassVar = {"this": True}
 
 
 class WindrowDialect(Dialect):
@@ -49,8 +84,8 @@ class WindrowDialect(Dialect):
         NO_PAREN_FUNCTIONS: ClassVar = WindrowPredicate.Parser.NO_PAREN_FUNCTIONS
         QUERY_MODIFIER_PARSERS: ClassVar = {
             **parser.Parser.QUERY_MODIFIER_PARSERS,
-            **_NAMED_WINDOWS,
-            **_LIMITS,
+            TokenType.WINDOW: lambda self: ("within", self._parse_window_for_all()),
+            TokenType.WITH: lambda self: ("settings", self._parse_limits()),
         }
         # In `GROUP BY window(...)` the word WINDOW starts a call, not the next clause.
         QUERY_MODIFIER_TOKENS: ClassVar = parser.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
@@ -184,41 +219,3 @@ class WindrowDialect(Dialect):
                 self.raise_error("expected FROM (format = 'parquet', path = '...')")
             options = self._parse_options()
             return self.expression(CreateStream(this=name, columns=columns, time=time, options=options))
-
-    class Generator(generator.Generator):
-        TRANSFORMS: ClassVar = {
-            **generator.Generator.TRANSFORMS,
-            Within: lambda self, e: _within(self, e),
-            Assignment: lambda self, e: f"{e.name} = {self.sql(e, 'expression')}",
-            Assignments: lambda self, e: f"({self.expressions(e, flat=True)})",
-            CreateStream: lambda self, e: _stream_definition(self, e),
-            Explain: lambda self, e: f"EXPLAIN {self.sql(e, 'this')}",
-        }
-
-        def table_sql(self, expression: exp.Table, sep: str = " AS ") -> str:
-            within = expression.args.get("within")
-            return super().table_sql(expression, sep=" ") + (f" [{self.sql(within)}]" if within else "")
-
-        def select_sql(self, expression: exp.Select) -> str:
-            shown = super().select_sql(expression)
-            within, settings = expression.args.get("within"), expression.args.get("settings")
-            if within is not None:
-                shown += f" WINDOW {self.sql(within).removeprefix('RANGE ')}"
-            return shown + (f" WITH {self.sql(settings)}" if settings is not None else "")
-
-
-def _within(self: generator.Generator, node: Within) -> str:
-    if node.args["kind"] == "time":
-        return f"RANGE {node.this}"
-    keys = self.expressions(node, flat=True)
-    return (f"PARTITION BY {keys} " if keys else "") + f"ROWS {node.this}"
-
-
-def _stream_definition(self: generator.Generator, node: CreateStream) -> str:
-    columns = self.expressions(node, key="columns", flat=True)
-    return (
-        f"CREATE STREAM {self.sql(node, 'this')}"
-        + (f" ({columns})" if columns else "")
-        + (f" TIME {self.sql(node, 'time')}" if node.args.get("time") is not None else "")
-        + f" FROM {self.sql(node, 'options')}"
-    )

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import Option, located, placed
+from windrow.errors import Option, placed
 from windrow.model.result_groups import ResultGroups
 from windrow.model.settings import settings_of
 from windrow.model.units import positive_duration
 from windrow.sql_frontend.scope import Scope
-from windrow.sql_frontend.source_text import SourceText, TextLocation, span_of
+from windrow.sql_frontend.source_text import SourceText
 from windrow.sql_frontend.statement import AGGREGATES, Aggregate, Grouping, aggregate_column, key_column
 from windrow.sql_frontend.with_options import WithClause
 
@@ -82,7 +82,7 @@ def read_grouping(scope: Scope, group: exp.Group, settings: WithClause) -> Group
     time, lengths = _window(scope, window)
     groups = lengths | {"keys": tuple(scope.resolved(key).sql(dialect=SPARK) for key in keys)}
     groups |= settings.of(settings_of(ResultGroups))
-    with located(lambda place: TextLocation(text, span_of(window))):
+    with text.locating(window):
         return Grouping(ResultGroups(time, **groups), **settings.of(settings_of(Grouping)))
 
 
@@ -106,7 +106,7 @@ def _length(text: SourceText, role: str, node: exp.Expr) -> int:
         written = node.name
     else:
         raise text.at("expected a length such as INTERVAL 1 MINUTE or '1 minute'", node)
-    with located(lambda place: TextLocation(text, span_of(node))), placed(Option(role)):
+    with text.locating(node), placed(Option(role)):
         return positive_duration(written)
 
 

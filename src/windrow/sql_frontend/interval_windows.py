@@ -14,7 +14,7 @@ from itertools import product
 
 from sqlglot import exp
 
-from windrow.expr.intervals import interval_microseconds
+from windrow.expr.constants import interval_microseconds
 
 Bounds = dict[tuple[str, str], int]
 """(later, earlier) to the maximum of later minus earlier, in microseconds."""

@@ -85,8 +85,8 @@ def _read_join(text: SourceText, join: exp.Expr) -> JoinedTable:
 
 def _existing(text: SourceText, select: exp.Select) -> Iterator[JoinedTable]:
     for part in _where(select):
-        inner = part.this.unnest() if isinstance(part, exp.Not) else part
-        if not isinstance(inner, exp.Exists):
+        inner = _existence(part)
+        if inner is None:
             continue
         select = inner.this
         clauses = {key for key, value in select.args.items() if value}
@@ -101,7 +101,7 @@ def _existing(text: SourceText, select: exp.Select) -> Iterator[JoinedTable]:
 
 def conditions_of_where(select: exp.Select) -> list[exp.Expr]:
     """The conditions of WHERE except EXISTS."""
-    return [part for part in _where(select) if not _is_existence(part)]
+    return [part for part in _where(select) if _existence(part) is None]
 
 
 def _where(select: exp.Select) -> list[exp.Expr]:
@@ -115,9 +115,10 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return [*_parts(node.left), *_parts(node.right)] if isinstance(node, exp.And) else [node]
 
 
-def _is_existence(part: exp.Expr) -> bool:
+def _existence(part: exp.Expr) -> exp.Exists | None:
+    """The EXISTS of a condition EXISTS (...) or NOT EXISTS (...)."""
     inner = part.this.unnest() if isinstance(part, exp.Not) else part
-    return isinstance(inner, exp.Exists)
+    return inner if isinstance(inner, exp.Exists) else None
 
 
 def read_kinds(

@@ -13,12 +13,11 @@ from sqlglot.errors import ParseError, TokenError
 from windrow.errors import Option, QueryError
 from windrow.model.query import Function
 from windrow.sql_frontend.from_clause import CreatedStream, read_create
-from windrow.sql_frontend.grammar import STATEMENTS, WindrowDialect
+from windrow.sql_frontend.grammar import STATEMENTS, CreateStream, Explain, WindrowDialect
 from windrow.sql_frontend.scope import Parameter, StreamInfo
 from windrow.sql_frontend.select import read_select
 from windrow.sql_frontend.source_text import SourceText, TextLocation
 from windrow.sql_frontend.statement import Script, Statement
-from windrow.sql_frontend.syntax_nodes import CreateStream, Explain
 
 
 @dataclass(frozen=True)
@@ -104,6 +103,13 @@ class ParsedScript:
 def parse_script(sql: str, name: str = "sql") -> ParsedScript:
     """Parse statements separated by semicolons.
 
+    >>> parsed = parse_script("SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 1 MINUTE")
+    >>> print(parsed.bind(time="at"))
+    query
+      select   a.x
+      from     s a [1 minute], t b [1 minute]
+      join     a.k = b.k
+
     Raises
     ------
     QueryError
@@ -127,16 +133,3 @@ def parse_script(sql: str, name: str = "sql") -> ParsedScript:
                 raise text.at(f"stream '{one.source.name}' is created twice", tree.this)
             created[one.source.name] = one
     return ParsedScript(text, created, tuple(tree for tree in trees if not isinstance(tree, CreateStream)))
-
-
-def read_script(sql: str, **settings: Any) -> Script:
-    """Parse and bind in one step. `settings` are the parameters of `ParsedScript.bind`.
-
-    >>> script = read_script("SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 1 MINUTE", time="at")
-    >>> print(script)
-    query
-      select   a.x
-      from     s a [1 minute], t b [1 minute]
-      join     a.k = b.k
-    """
-    return parse_script(sql).bind(**settings)

@@ -66,11 +66,10 @@ def read_select(
     places = ClauseSpans(text, span_of(select), spans, {f.alias: f.span for f in streams})
     with located(places.locate):
         times = {f.alias: _time(f, settings, time) for f in streams}
-    by_alias = {f.alias: table for f, table in zip(streams[1:], joined, strict=True)}
-    kinds = read_kinds(scope, select, streams[0].alias, by_alias, times)
-    parts = list(kinds.on)
-    _check_keys(scope, streams, parts)
-    with located(places.locate):
+        by_alias = {f.alias: table for f, table in zip(streams[1:], joined, strict=True)}
+        kinds = read_kinds(scope, select, streams[0].alias, by_alias, times)
+        parts = list(kinds.on)
+        _check_keys(scope, streams, parts)
         given = settings.of(SETTINGS) | {
             "time": times,
             "within": _windows(text, streams, parts, times),
@@ -78,11 +77,11 @@ def read_select(
             "functions": functions,
         }
         query, execution = describe([f.alias for f in streams], given | kinds.settings)
-    sampled = query.memory_limit is not None and query.memory_policy.samples
-    extra = (*(("weight", "cluster") if sampled else ()), *((CERTAIN,) if query.kind.tells_certainty else ()))
-    shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
-    shaped = Scope(text, shown, parameters, extra)
-    outputs, grouping = _shape(shaped, select, settings, places, sampled)
+        sampled = ("weight", "cluster") if query.sampled else ()
+        certain = (CERTAIN,) if query.kind.reports_certainty else ()
+        shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
+        shaped = Scope(text, shown, parameters, (*sampled, *certain))
+        outputs, grouping = _shape(shaped, select, settings, query.sampled)
     # Only for display: the query has them all in `on`.
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
     return Statement(
@@ -207,26 +206,34 @@ def _check_keys(scope: Scope, streams: list[FromItem], parts: list[exp.Expressio
 
 
 def _shape(
-    scope: Scope, select: exp.Select, settings: WithClause, places: ClauseSpans, sampled: bool
+    scope: Scope, select: exp.Select, settings: WithClause, sampled: bool
 ) -> tuple[tuple[SelectItem, ...], Grouping | None]:
     """The select list, and the groups it selects from."""
-    grouping = _grouping(scope, select, settings, places)
-    groups = None if grouping is None else Groups(scope.text, grouping.groups.keys)
-    outputs = tuple(_output(scope, node, groups) for node in select.expressions)
-    stated = [o.name.lower() for o in outputs if o.name is not None]
-    twice = next((o for o in outputs if o.name and stated.count(o.name.lower()) > 1), None)
-    if twice is not None:
-        raise scope.text.at(f"two columns are called '{twice.name}'; rename one", select.expressions[-1])
-    if grouping is None or groups is None:
-        return outputs, None
-    having = select.args.get("having")
+    group, having = select.args.get("group"), select.args.get("having")
+    if group is None:
+        if having is not None:
+            raise scope.text.at("HAVING needs GROUP BY", having)
+        for name in settings.of(GROUP_SETTINGS):
+            raise QueryError("needs GROUP BY", Option(name))
+        return _outputs(scope, select, None), None
+    grouping = read_grouping(scope, group, settings)
+    groups = Groups(scope.text, grouping.groups.keys)
+    outputs, kept = _outputs(scope, select, groups), None
     if sampled:
         _refuse_of_sample(scope, select, having)
-    kept = None
     if having is not None:
         check_calls(scope.text, having.this, grouped=True)
         kept = groups.shaped(scope.resolved(having.this, EDGES)).sql(dialect=SPARK)
     return outputs, replace(grouping, having=kept, aggregates=tuple(groups.aggregates))
+
+
+def _outputs(scope: Scope, select: exp.Select, groups: Groups | None) -> tuple[SelectItem, ...]:
+    outputs = tuple(_output(scope, node, groups) for node in select.expressions)
+    names = [o.name.lower() for o in outputs if o.name is not None]
+    twice = next((o for o in outputs if o.name and names.count(o.name.lower()) > 1), None)
+    if twice is not None:
+        raise scope.text.at(f"two columns are called '{twice.name}'; rename one", select.expressions[-1])
+    return outputs
 
 
 def _refuse_of_sample(scope: Scope, select: exp.Select, having: exp.Expr | None) -> None:
@@ -239,19 +246,6 @@ def _refuse_of_sample(scope: Scope, select: exp.Select, having: exp.Expr | None)
                 "select an aggregate of a sample on its own: expressions over it have no interval",
                 node,
             )
-
-
-def _grouping(scope: Scope, select: exp.Select, settings: WithClause, places: ClauseSpans) -> Grouping | None:
-    group, having = select.args.get("group"), select.args.get("having")
-    if group is None:
-        if having is not None:
-            raise scope.text.at("HAVING needs GROUP BY", having)
-        with located(places.locate):
-            for name in settings.of(GROUP_SETTINGS):
-                raise QueryError("needs GROUP BY", Option(name))
-        return None
-    with located(places.locate):
-        return read_grouping(scope, group, settings)
 
 
 def _output(scope: Scope, node: exp.Expr, groups: Groups | None) -> SelectItem:

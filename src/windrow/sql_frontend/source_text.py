@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from windrow.errors import Option, QueryError
+from windrow.errors import Option, QueryError, located
 from windrow.redaction import redacted
 
 _UNCLOSED = re.compile(r"Missing (\S+) from \d+:(\d+)")
@@ -37,6 +38,10 @@ class SourceText:
 
     def at(self, message: str, node: exp.Expr | None, place: Option | None = None) -> QueryError:
         return self.error(message, span_of(node) if node is not None else None, place)
+
+    def locating(self, node: exp.Expr) -> AbstractContextManager[None]:
+        """Errors raised in the block are at this node, unless they have a location already."""
+        return located(lambda place: TextLocation(self, span_of(node)))
 
     def refused(self, error: ParseError | TokenError) -> QueryError:
         """The error of sqlglot's parser or tokenizer as ours."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windrow.errors import QueryError
 from windrow.model.execution import Execution
 from windrow.model.limits import memory_text
 from windrow.model.query import Query
 from windrow.model.result_groups import ResultGroups
-from windrow.model.settings import setting
+from windrow.model.settings import number, setting
 from windrow.model.source import Source
 from windrow.sql_frontend.source_text import ClauseSpans
 
@@ -57,12 +56,6 @@ class SelectItem:
         return f"{self.sql} AS {self.name}" if self.name else self.sql
 
 
-def _confidence(value: object) -> float:
-    if not isinstance(value, float) or not 0 < value < 1:
-        raise QueryError(f"expected a number between 0 and 1, got {value!r}")
-    return value
-
-
 @dataclass(frozen=True)
 class Grouping:
     """`GROUP BY`, and the aggregates of its groups.
@@ -75,9 +68,10 @@ class Grouping:
     aggregates: tuple[Aggregate, ...] = ()
     having: str | None = None
     """Over the group's columns."""
-    confidence: float = field(
+    confidence: float = setting(
+        number("between 0 and 1", lambda n: 0 < n < 1),
+        "Confidence level of the intervals of a sample's aggregates.",
         default=0.95,
-        metadata=setting(_confidence, "Confidence level of the intervals of a sample's aggregates."),
     )
 
 
@@ -101,10 +95,6 @@ class Statement:
     execution: Execution = field(default_factory=Execution)
     """Without the name, which is the statement's."""
     places: ClauseSpans | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def sampled(self) -> bool:
-        return self.query.memory_limit is not None and self.query.memory_policy.samples
 
     def __str__(self) -> str:
         streams = self.query.streams.items()

@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import Option, QueryError, located, placed
+from windrow.errors import Option, QueryError, placed
 from windrow.model.execution import SETTINGS, read_texts
 from windrow.model.result_groups import ResultGroups
 from windrow.model.settings import check_known, settings_of
-from windrow.sql_frontend.source_text import SourceText, Span, TextLocation, span_of
+from windrow.sql_frontend.grammar import Assignment
+from windrow.sql_frontend.source_text import SourceText, Span, span_of
 from windrow.sql_frontend.statement import Grouping
-from windrow.sql_frontend.syntax_nodes import Assignment
 
 GROUP_SETTINGS = settings_of(Grouping) | settings_of(ResultGroups)
 KNOWN = {n: each for n, each in {**SETTINGS, **GROUP_SETTINGS}.items() if each.texts and n != "on"}
@@ -43,11 +43,11 @@ def read_with(text: SourceText, node: exp.Expr | None) -> WithClause:
     for option in node.expressions if node is not None else ():
         assert isinstance(option, Assignment)
         name = option.this.name.lower()
-        with located(_at(text, option.this)):
+        with text.locating(option.this):
             check_known({name: None}, KNOWN)
             if name in values:
                 raise QueryError(f"setting '{name}' is given twice")
-        with located(_at(text, option.expression)), placed(Option(name)):
+        with text.locating(option.expression), placed(Option(name)):
             values |= read_texts({name: _value(option.expression)}, KNOWN)
         spans[name] = span_of(option)
     return WithClause(values, spans)
@@ -59,13 +59,9 @@ def read_options(text: SourceText, node: exp.Expr) -> dict[str, Any]:
     for option in node.expressions:
         if option.this.name in found:
             raise text.at(f"setting '{option.this.name}' is given twice", option.this)
-        with located(_at(text, option.expression)), placed(Option(option.this.name)):
+        with text.locating(option.expression), placed(Option(option.this.name)):
             found[option.this.name] = _value(option.expression)
     return found
-
-
-def _at(text: SourceText, node: exp.Expr) -> Any:
-    return lambda place: TextLocation(text, span_of(node))
 
 
 def _value(node: exp.Expr) -> Any:

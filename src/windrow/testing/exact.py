@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,10 +14,8 @@ from sqlglot import exp
 from windrow.engine.rows import check_time_column
 from windrow.errors import Option, QueryError
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import evaluate
-from windrow.expr.nan_rule import nan_as_null
-from windrow.expr.parse import conjuncts, parse, references
-from windrow.expr.resolve import resolve
+from windrow.expr.evaluate import evaluate, with_nan_as_null
+from windrow.expr.parse import conjuncts, parse, references, resolve
 from windrow.model.query import Function, Query, Stream
 from windrow.testing.oracle import Row, Term, admit, expected, expected_counted
 
@@ -56,15 +55,13 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     if query.kind.shapes:
         raise QueryError("exact_answer supports inner joins only", Option("how"))
     tables = {alias: _whole(alias, query, steps) for alias in query.aliases}
-    functions = query.calls
-    schemas = {alias: table.schema for alias, table in tables.items()}
-    node = resolve(parse(query.on, list(tables), functions), schemas)
     rows = {alias: _rows(table, query.streams[alias]) for alias, table in tables.items()}
-    if query.nan == "never":
-        types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
-        node = nan_as_null(node, types, functions)
-    terms = [_term(part, tables, rows, functions) for part in conjuncts(node)]
-    found = _combinations(query, steps, rows, terms) if all(terms) else []
+    schemas = {alias: table.schema for alias, table in tables.items()}
+    node = resolve(parse(query.on, list(tables), query.calls), schemas)
+    parts = [with_nan_as_null(p) if query.nan == "never" else p for p in conjuncts(node)]
+    conditions = _Conditions(tables, rows, query.calls)
+    terms = [conditions.term(part) for part in parts]
+    found = _combinations(query, steps, rows, [t for t in terms if t is not None]) if all(terms) else []
     numbers = list(zip(*found, strict=True)) or [()] * len(tables)
     columns = [
         pa.StructArray.from_arrays(
@@ -95,69 +92,67 @@ def _rows(table: pa.Table, stream: Stream) -> list[Row]:
     return rows
 
 
-def _term(
-    part: exp.Expression,
-    tables: Mapping[str, pa.Table],
-    rows: Mapping[str, list[Row]],
-    functions: Mapping[str, Function],
-) -> Term | None:
-    """A condition, evaluated in advance on every combination; None if it is a constant that does not hold."""
-    aliases = [alias for alias in tables if alias in {a for a, _ in references(part)}]
-    sizes = [tables[alias].num_rows for alias in aliases]
-    if prod(sizes) > MAX_COMBINATIONS:
-        raise QueryError(
-            f"the exact answer takes {prod(sizes):,} combinations of rows; use at most {MAX_COMBINATIONS:,}"
-        )
-    positions = np.indices(sizes).reshape(len(sizes), -1)
-    chosen = {alias: _taken(tables[alias], own) for alias, own in zip(aliases, positions, strict=True)}
-    columns = {(alias, name): _plain(chosen[alias].column(name)) for alias, name in references(part)}
-    truth = evaluate(part, columns, prod(sizes), functions).to_pylist()
-    if not aliases:
-        return Term(render(part), (), lambda bound: True) if truth[0] is True else None
+@dataclass(frozen=True)
+class _Conditions:
+    """Conditions on these tables, evaluated in advance on every combination of their rows."""
 
-    def holds(bound: Mapping[str, Row]) -> bool | None:
-        at = np.ravel_multi_index(tuple(bound[alias]["id"] for alias in aliases), sizes)
-        value: bool | None = truth[int(at)]
-        return value
+    tables: Mapping[str, pa.Table]
+    rows: Mapping[str, list[Row]]
+    functions: Mapping[str, Function]
 
-    return Term(render(part), tuple(aliases), holds, columns=tuple(_key(part, tables, rows, functions)))
+    def term(self, part: exp.Expression) -> Term | None:
+        """A condition; None if it is a constant that does not hold."""
+        aliases = [alias for alias in self.tables if alias in {a for a, _ in references(part)}]
+        sizes = [self.tables[alias].num_rows for alias in aliases]
+        if prod(sizes) > MAX_COMBINATIONS:
+            raise QueryError(
+                f"the exact answer takes {prod(sizes):,} combinations of rows; use at most "
+                f"{MAX_COMBINATIONS:,}"
+            )
+        positions = np.indices(sizes).reshape(len(sizes), -1)
+        chosen = {a: _taken(self.tables[a], own) for a, own in zip(aliases, positions, strict=True)}
+        truth = self._evaluated(part, chosen, prod(sizes))
+        if not aliases:
+            return Term(render(part), (), lambda bound: True) if truth[0] is True else None
 
+        def holds(bound: Mapping[str, Row]) -> bool | None:
+            at = np.ravel_multi_index(tuple(bound[alias]["id"] for alias in aliases), sizes)
+            value: bool | None = truth[int(at)]
+            return value
 
-def _key(
-    part: exp.Expression,
-    tables: Mapping[str, pa.Table],
-    rows: Mapping[str, list[Row]],
-    functions: Mapping[str, Function],
-) -> list[tuple[str, str]]:
-    """The join columns of an equality of two streams, stored with the rows."""
-    sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
-    owners = [{alias for alias, _ in references(side)} for side in sides]
-    if len(sides) != 2 or any(len(own) != 1 for own in owners) or owners[0] == owners[1]:
-        return []
-    found = []
-    for side, (alias,) in zip(sides, owners, strict=True):
-        name, table = render(side), tables[alias]
-        columns = {(alias, column): _plain(table.column(column)) for _, column in references(side)}
-        for row, value in zip(
-            rows[alias], evaluate(side, columns, table.num_rows, functions).to_pylist(), strict=True
-        ):
-            row[name] = value
-        found.append((alias, name))
-    return found
+        return Term(render(part), tuple(aliases), holds, columns=tuple(self._key(part)))
+
+    def _key(self, part: exp.Expression) -> list[tuple[str, str]]:
+        """The join columns of an equality of two streams, stored with the rows."""
+        equality = part.unnest()
+        sides = [equality.left, equality.right] if isinstance(equality, exp.EQ) else []
+        owners = [{alias for alias, _ in references(side)} for side in sides]
+        if len(sides) != 2 or any(len(own) != 1 for own in owners) or owners[0] == owners[1]:
+            return []
+        found = []
+        for side, (alias,) in zip(sides, owners, strict=True):
+            values = self._evaluated(side, self.tables, self.tables[alias].num_rows)
+            for row, value in zip(self.rows[alias], values, strict=True):
+                row[render(side)] = value
+            found.append((alias, render(side)))
+        return found
+
+    def _evaluated(self, node: exp.Expr, tables: Mapping[str, pa.Table], length: int) -> list[Any]:
+        columns = {(alias, name): _plain(tables[alias].column(name)) for alias, name in references(node)}
+        return list(evaluate(node, columns, length, self.functions).to_pylist())
 
 
 def _combinations(
     query: Query,
     steps: Sequence[Mapping[str, pa.Table]],
     rows: Mapping[str, list[Row]],
-    terms: Sequence[Term | None],
+    terms: Sequence[Term],
 ) -> list[tuple[Any, ...]]:
     calls: list[dict[str, list[Row]]] = []
     taken = dict.fromkeys(rows, 0)
     for step in steps:
         calls.append({a: rows[a][taken[a] : taken[a] + table.num_rows] for a, table in step.items()})
         taken |= {a: taken[a] + table.num_rows for a, table in step.items()}
-    known = [term for term in terms if term is not None]
     admitted = admit(
         calls,
         late=dict(zip(query.aliases, query.watermark_delays, strict=True)),
@@ -168,9 +163,9 @@ def _combinations(
     windows = {alias: stream.window for alias, stream in query.streams.items()}
     if not query.counts_rows:
         spans = {alias: window.size for alias, window in windows.items()}
-        return list(expected({a: admitted.rows(a) for a in rows}, spans, known).elements())
+        return list(expected({a: admitted.rows(a) for a in rows}, spans, terms).elements())
     sizes = {a: w.size if w.is_time else (w.size, w.kind == "rows per key") for a, w in windows.items()}
-    return list(expected_counted(admitted.calls, sizes, known).elements())
+    return list(expected_counted(admitted.calls, sizes, terms).elements())
 
 
 def _taken(table: pa.Table, positions: Sequence[int] | np.ndarray) -> pa.Table:

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from windrow.kernels.admission_units import UNITS, cells_of, units_of
-from windrow.model.predicate import Atom, Band, JoinColumn
-from windrow.planning.equivalence import Class
+from windrow.model.predicate import Atom, Band, Class, JoinColumn
 from windrow.window.hash_index import mix_columns
 from windrow.window.window_store import WindowStore
 

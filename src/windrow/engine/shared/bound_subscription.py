@@ -17,12 +17,9 @@ from sqlglot import exp
 from windrow.engine.shared.grouping import split_by_stream
 from windrow.errors import Option, QueryError, placed
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import can_fail, result_type
-from windrow.expr.nan_rule import nan_as_null
-from windrow.expr.parse import Reference, parse, references
-from windrow.expr.resolve import resolve
-from windrow.model.evaluation_rules import NanRule
-from windrow.model.query import Function
+from windrow.expr.evaluate import can_fail, result_type, with_nan_as_null
+from windrow.expr.parse import Reference, parse, references, resolve
+from windrow.model.query import Function, NanRule
 from windrow.model.sharing import Subscription
 
 
@@ -102,7 +99,7 @@ def _bind(
     with placed(Option(option)):
         node = resolve(parse(text, list(schemas), functions), schemas)
         types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
-        evaluated = nan_as_null(node, types, functions) if nan == "never" else node
+        evaluated = with_nan_as_null(node) if nan == "never" else node
         return BoundExpression(render(evaluated), evaluated, result_type(node, types, functions))
 
 

@@ -20,8 +20,7 @@ from sqlglot import exp
 from windrow.errors import QueryError, unknown
 from windrow.eviction.window_view import WindowView
 from windrow.expr.evaluate import evaluate, result_type
-from windrow.expr.parse import parse, references
-from windrow.expr.resolve import column_name, resolve
+from windrow.expr.parse import column_name, parse, references, resolve
 from windrow.expr.types import is_number
 from windrow.kernels import importance_priority
 from windrow.model.policies.importance import By, Lookup

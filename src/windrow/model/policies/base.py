@@ -1,4 +1,4 @@
-"""Policies as frozen descriptions, and the settings of all memory policies.
+"""Policies as frozen descriptions: what they have in common, and readers of settings that several have.
 
 `eviction/` builds the ranking from a description. All settings have defaults, so a name is enough: shed="age"
 is shed=Age().
@@ -6,21 +6,82 @@ is shed=Age().
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from math import inf
+from numbers import Real
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.model.policies.validation import is_amount, number
-from windrow.model.settings import keep_read_values, setting
+from windrow.model.settings import keep_read_values, number, optional, setting, settings_class
 
 SPLITS = ("together", "equal")
 BY_ALIAS = ("curves", "expected")
 """Settings that map from aliases."""
 
 
-@dataclass(frozen=True, kw_only=True)
+def is_amount(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < inf
+
+
+def _curves(curves: Any) -> Any:
+    if not isinstance(curves, Mapping) or not curves:
+        raise QueryError(f"expected results by alias, such as {{'a': (2, 1)}}, got {curves!r}")
+    for alias, curve in curves.items():
+        numbers = tuple(curve) if isinstance(curve, Iterable) else ()
+        if not numbers or not all(is_amount(n) for n in numbers):
+            with placed(Option(stream=str(alias))):
+                raise QueryError(f"expected numbers from 0, one for each part of the window, got {curve!r}")
+    return curves
+
+
+def age_bins() -> Any:
+    """A setting: the number of age bins."""
+    # With more bins, or counters, the statistics take more memory than the rows that they decide about.
+    read = number("a whole number of at least 1", lambda n: n >= 1, whole=True, most=10_000)
+    return setting(read, "Number of age bins: equal parts of the window.", default=40)
+
+
+def sketch_width() -> Any:
+    """A setting: the width of a count-min sketch of keys."""
+    read = number("a whole number of at least 16", lambda n: n >= 16, whole=True, most=1 << 24)
+    shared = "Counters per stream and key. If there are more key values, they share counters."
+    return setting(read, shared, default=8192)
+
+
+def age_curves() -> Any:
+    """A setting: age curves that are known."""
+    return setting(
+        optional(_curves),
+        "Known age curves: alias to the results of a row in each of equally long parts of its window, "
+        "youngest first. A stream that is not named finds nothing when stored. None: learned.",
+        default=None,
+    )
+
+
+def check_learnable(curves: Mapping[str, Any] | None, monitor: float) -> None:
+    """Refuse age curves that would have to be learned without the rows they are learned from."""
+    if curves is None and monitor == 0:
+        raise QueryError("curves cannot be learned without monitored rows; pass curves, or monitor above 0")
+
+
+def decay(default: float = 4.0, unit: str = "windows") -> Any:
+    """A setting: how fast learned statistics are forgotten."""
+    read = number("above 0 windows", lambda n: n > 0)
+    return setting(read, f"Half-life of the learned statistics, in {unit}.", default=default)
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(setting,))
+def policy(cls: type[T]) -> type[T]:
+    """Decorator of a policy: a frozen dataclass of settings, all of them keywords."""
+    return settings_class(f"wr.policies.{cls.__name__}", kw_only=True)(cls)
+
+
+@policy
 class Policy:
     """Base of all policies: a name, validation, and a text without the defaults."""
 
@@ -33,6 +94,10 @@ class Policy:
     def _validate(self) -> None:
         """Refuse invalid values."""
         keep_read_values(self)
+
+    def described(self) -> dict[str, Any]:
+        """Plain values that must be equal for stored state to be restored."""
+        return {"policy": self.name, **{f.name: repr(getattr(self, f.name)) for f in fields(self)}}
 
     def __str__(self) -> str:
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
@@ -52,25 +117,24 @@ def _split(split: Any) -> str | Mapping[str, float]:
     return MappingProxyType(dict(split))
 
 
-@dataclass(frozen=True, kw_only=True)
+@policy
 class MemoryPolicy(Policy):
-    """
-    Parameters
-    ----------
-    split
-        How the streams share the memory: "together" ranks the rows of all streams against each other,
-        "equal" gives each stream the same, and a mapping from alias to a share gives each its own.
-    monitor
-        The fraction of the memory that may hold monitored rows, which are kept until they expire, even when
-        the policy evicts them. Their results measure the recall, and models learn from them. 0 for none.
-    """
+    """Decides which rows to evict under a memory limit."""
 
     samples: ClassVar[bool] = False
     """Whether results are a sample, with weights."""
-    split: str | Mapping[str, float] = field(default="together", metadata=setting(_split))
-    monitor: float = field(
+    split: str | Mapping[str, float] = setting(
+        _split,
+        'How the streams share the memory: "together" ranks the rows of all streams against each other, '
+        '"equal" gives each stream the same, and a mapping from alias to a share gives each its own.',
+        default="together",
+    )
+    monitor: float = setting(
+        number("a fraction of the memory from 0 to 0.5", lambda n: 0 <= n <= 0.5),
+        "The fraction of the memory that may hold monitored rows, which are kept until they expire, even "
+        "when the policy evicts them. Their results measure the recall, and models learn from them. 0 for "
+        "none.",
         default=0.05,
-        metadata=setting(number(lambda n: 0 <= n <= 0.5, "a fraction of the memory from 0 to 0.5")),
     )
 
     def check(self, aliases: Sequence[str]) -> None:
@@ -87,5 +151,5 @@ class MemoryPolicy(Policy):
         if values.get("by") is not None:
             values["by"] = "given"
         plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
-        plain["monitor"] = self.monitor > 0
+        plain["monitor"] = self.monitor > 0  # how much of the memory may change, whether any may not
         return {"policy": self.name, **{k: repr(v) for k, v in plain.items()}}

@@ -1,38 +1,36 @@
-"""The policies a query may name."""
+"""The baseline policies, and the table of all memory policies that a query may name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from windrow.model.policies.base import MemoryPolicy, policy
+from windrow.model.policies.importance import Greedy, Importance, Size
+from windrow.model.policies.learned import Age, Auto, Frequency
+from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 
-from windrow.model.keywords import checks_keywords
-from windrow.model.policies import importance, learned, sampling
-from windrow.model.policies.base import MemoryPolicy
 
-
-@checks_keywords("wr.policies.Fifo")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Fifo(MemoryPolicy):
     """Evicts the oldest rows first (RECENT of the Memory paper)."""
 
     name = "fifo"
 
 
-@checks_keywords("wr.policies.Random")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Random(MemoryPolicy):
     """Evicts random rows."""
 
     name = "random"
 
 
-@checks_keywords("wr.policies.UntilExpiry")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class UntilExpiry(MemoryPolicy):
     """Keeps admitted rows until they expire; while memory is full, new rows are not stored."""
 
     name = "until-expiry"
 
 
-_BASELINES: tuple[type[MemoryPolicy], ...] = (Fifo, Random, UntilExpiry)
-_ALL = (*_BASELINES, *importance.POLICIES, *learned.POLICIES, *sampling.POLICIES)
-POLICIES: dict[str, type[MemoryPolicy]] = {policy.name: policy for policy in _ALL}
+_ALL: tuple[type[MemoryPolicy], ...] = (
+    *(Fifo, Random, UntilExpiry, Size, Greedy, Importance),
+    *(Age, Frequency, Auto, Uniform, Cluster, PpsCluster),
+)
+POLICIES: dict[str, type[MemoryPolicy]] = {each.name: each for each in _ALL}

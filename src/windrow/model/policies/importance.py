@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed
-from windrow.model.keywords import checks_keywords
-from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.validation import number
-from windrow.model.settings import choice, duration, optional, setting
+from windrow.model.policies.base import MemoryPolicy, is_amount, policy
+from windrow.model.settings import choice, duration, number, optional, setting
 
 COMBINATIONS = ("min", "max", "sum", "product", "mean")
 RECOMPUTATIONS = ("successive", "k-successive", "adaptive")
@@ -44,13 +41,18 @@ class Lookup:
     default: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
         with placed(Option(f"lookup by '{self.column}'")):
-            for key, number in (*self.values.items(), ("the default", self.default)):
+            for key, importance in (*self.values.items(), ("the default", self.default)):
                 if not isinstance(key, str | int | float):
                     raise QueryError(f"a value must be a text, a number or a truth value, got {key!r}")
-                if not isinstance(number, int | float) or not 0 <= number < math.inf:
-                    raise QueryError(f"importance must be a number from 0, got {number!r} for {key!r}")
-        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+                if not is_amount(importance):
+                    raise QueryError(f"importance must be a number from 0, got {importance!r} for {key!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values for JSON. Importances are listed as pairs, because keys in JSON are text."""
+        pairs = [list(pair) for pair in self.values.items()]
+        return {"column": self.column, "values": pairs, "default": self.default}
 
     def __repr__(self) -> str:
         return f"Lookup({self.column!r}, {dict(self.values)!r}, default={self.default!r})"
@@ -72,40 +74,18 @@ def check_by(by: object) -> By:
 def _term(alias: str, term: object) -> str | Lookup:
     if isinstance(term, str | Lookup):
         return term
-    if not isinstance(term, Mapping) or not {"column", "values"} <= set(term) <= {
-        "column",
-        "values",
-        "default",
-    }:
-        raise QueryError(
-            f"expected an expression or wr.policies.Lookup(column, values) for '{alias}', got {term!r}"
-        )
-    values = term["values"]
-    return Lookup(
-        term["column"], values if isinstance(values, Mapping) else dict(values), term.get("default", 0.0)
+    if isinstance(term, Mapping) and {"column", "values"} <= set(term) <= {"column", "values", "default"}:
+        return Lookup(**term)
+    raise QueryError(
+        f"expected an expression or wr.policies.Lookup(column, values) for '{alias}', got {term!r}"
     )
 
 
 def by_to_plain(by: By) -> Any:
-    """Values for JSON. The values of a table become pairs, because keys in JSON are text."""
+    """Values for JSON, which `check_by` reads."""
     if not isinstance(by, Mapping):
         return by
-    return {
-        alias: term
-        if isinstance(term, str)
-        else {
-            "column": term.column,
-            "values": [list(p) for p in term.values.items()],
-            "default": term.default,
-        }
-        for alias, term in by.items()
-    }
-
-
-BY = setting(check_by)
-"""Metadata of a field that holds an importance."""
-COMBINE = setting(choice("combine", *COMBINATIONS))
-AMOUNT = setting(optional(number(lambda n: 0 <= n < math.inf, "a number from 0")))
+    return {alias: term if isinstance(term, str) else term.to_dict() for alias, term in by.items()}
 
 
 def _initial(value: Any) -> float | By:
@@ -116,77 +96,86 @@ def _initial(value: Any) -> float | By:
     return value
 
 
-@checks_keywords("wr.policies.Size")
-@dataclass(frozen=True, kw_only=True)
+def _combine() -> Any:
+    return setting(
+        choice("combine", *COMBINATIONS),
+        'How the importances of its rows make up that of a result: "min", "max", "sum", "product", "mean".',
+        default="min",
+    )
+
+
+def _by() -> Any:
+    return setting(
+        check_by,
+        'The importance of a row: "b.price", or {"a": "a.stars", "b": Lookup("category", {"news": 5})}. '
+        "None: all rows are equally important.",
+        default=None,
+    )
+
+
+AMOUNT = optional(number("a number from 0", lambda n: 0 <= n < math.inf))
+TIME = optional(duration())
+
+
+@policy
 class Size(MemoryPolicy):
     """Keeps the rows that were in the most results so far (SIZE; iJoin, section 5)."""
 
     name = "size"
 
 
-@checks_keywords("wr.policies.Greedy")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Greedy(MemoryPolicy):
-    """Evicts the least important rows first; of equally important ones the newest (GREEDY; iJoin, section 4).
-
-    Parameters
-    ----------
-    by
-        The importance of a row: "b.price", or {"a": "a.stars", "b": Lookup("category", {"news": 5})}. None:
-        all rows are equally important.
-    combine
-        How the importances of its rows make up that of a result: "min", "max", "sum", "product", "mean".
-    """
+    """Evicts the least important rows first, of equally important ones the newest (GREEDY; iJoin, s. 4)."""
 
     name = "greedy"
-    by: By = field(default=None, metadata=BY)
-    combine: str = field(default="min", metadata=COMBINE)
+    by: By = _by()
+    combine: str = _combine()
 
 
-@checks_keywords("wr.policies.Importance")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Importance(MemoryPolicy):
     """Keeps the rows that are expected to be in important results (IJOIN; iJoin, section 4).
 
     Parameters that are not given adapt to the streams: they follow from the residence time, which is the
     number of rows held divided by their arrival rate.
-
-    Parameters
-    ----------
-    by, combine
-        As in `Greedy`.
-    maturity
-        Minimum time that every row stays before it can be evicted: "2 seconds".
-    unproductive
-        Time without a match after which a row is penalised: "3 seconds".
-    penalty
-        What the priority of such a row loses per second since its last match.
-    decay
-        How fast matches are forgotten, per second: a match t seconds ago counts exp(-decay * t). 0: never.
-    initial
-        Priority of a row until it is first computed: a number, or as in `by`. None: its importance.
-    recompute
-        When priorities are computed: "successive" at every eviction, "k-successive" at every k-th,
-        "adaptive" when the importance of the results has fallen.
-    k
-        For "k-successive".
-    tolerance
-        For "adaptive": the fraction by which the importance of results per evaluation may fall.
     """
 
     name = "importance"
-    by: By = field(default=None, metadata=BY)
-    combine: str = field(default="min", metadata=COMBINE)
-    maturity: str | timedelta | int | None = field(default=None, metadata=setting(optional(duration())))
-    unproductive: str | timedelta | int | None = field(default=None, metadata=setting(optional(duration())))
-    penalty: float | None = field(default=None, metadata=AMOUNT)
-    decay: float | None = field(default=None, metadata=AMOUNT)
-    initial: float | By = field(default=None, metadata=setting(_initial))
-    recompute: str = field(default="successive", metadata=setting(choice("recompute", *RECOMPUTATIONS)))
-    k: int = field(default=10, metadata=setting(number(lambda n: n >= 1, "a whole number from 1", Integral)))
-    tolerance: float = field(
-        default=0.05, metadata=setting(number(lambda n: 0 <= n < 1, "a fraction from 0 to below 1"))
+    by: By = _by()
+    combine: str = _combine()
+    maturity: str | timedelta | int | None = setting(
+        TIME, 'Minimum time that every row stays before it can be evicted: "2 seconds".', default=None
     )
-
-
-POLICIES: tuple[type[MemoryPolicy], ...] = (Size, Greedy, Importance)
+    unproductive: str | timedelta | int | None = setting(
+        TIME, 'Time without a match after which a row is penalised: "3 seconds".', default=None
+    )
+    penalty: float | None = setting(
+        AMOUNT, "What the priority of such a row loses per second since its last match.", default=None
+    )
+    decay: float | None = setting(
+        AMOUNT,
+        "How fast matches are forgotten, per second: a match t seconds ago counts exp(-decay * t). 0: never.",
+        default=None,
+    )
+    initial: float | By = setting(
+        _initial,
+        "Priority of a row until it is first computed: a number, or as in `by`. None: its importance.",
+        default=None,
+    )
+    recompute: str = setting(
+        choice("recompute", *RECOMPUTATIONS),
+        'When priorities are computed: "successive" at every eviction, "k-successive" at every k-th, '
+        '"adaptive" when the importance of the results has fallen.',
+        default="successive",
+    )
+    k: int = setting(
+        number("a whole number of at least 1", lambda n: n >= 1, whole=True),
+        'For "k-successive".',
+        default=10,
+    )
+    tolerance: float = setting(
+        number("a fraction from 0 to below 1", lambda n: 0 <= n < 1),
+        'For "adaptive": the fraction by which the importance of results per evaluation may fall.',
+        default=0.05,
+    )

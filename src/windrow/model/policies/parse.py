@@ -12,6 +12,7 @@ from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.learned import Auto
 from windrow.model.policies.time_policies import TIME_POLICIES, Harvesting, TimePolicy
 
 SHED: dict[str, type[MemoryPolicy] | type[TimePolicy]] = {**POLICIES, **TIME_POLICIES}
@@ -43,7 +44,7 @@ def parse_shed(
             f"'{memory[0].name}' evicts rows to stay inside a memory limit, and there is only a deadline; "
             "pass memory='64 MiB' or similar as well, or leave shed out"
         )
-    return (*memory, POLICIES["auto"]())[0], (*time, Harvesting())[0]
+    return memory[0] if memory else Auto(), time[0] if time else Harvesting()
 
 
 def parse_policies(value: object) -> tuple[MemoryPolicy | TimePolicy, ...]:

@@ -1,4 +1,4 @@
-"""Policies that return a sample of the results, each with its weight (Memory, section 4).
+"""Policies that sample: a random part of the results, each with its weight (Memory, section 4).
 
 A result's weight is the inverse of its sampling probability, so weighted sums and counts over the sample are
 unbiased. Parameters that are not given follow from the memory and from learned statistics of the streams.
@@ -7,25 +7,24 @@ unbiased. Parameters that are not given follow from the memory and from learned 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from windrow.errors import QueryError
-from windrow.model.keywords import checks_keywords
-from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.validation import (
-    AGE_BINS,
-    AGE_CURVES,
-    HALF_LIFE,
-    SKETCH_WIDTH,
+from windrow.model.policies.base import (
+    MemoryPolicy,
+    age_bins,
+    age_curves,
+    check_learnable,
+    decay,
     is_amount,
-    number,
+    policy,
+    sketch_width,
 )
-from windrow.model.settings import choice, optional, setting
+from windrow.model.settings import choice, number, optional, setting
 
 MODELS = ("frequency", "age")
 Expected = Mapping[str, Mapping[object, float]]
-DEVIATIONS = setting(number(lambda n: n >= 0, "a number of standard deviations"))
+DEVIATIONS = number("a number of standard deviations", lambda n: n >= 0)
 
 
 def _expected(expected: Any) -> Expected:
@@ -39,35 +38,31 @@ def _expected(expected: Any) -> Expected:
     return expected
 
 
-EXPECTED = setting(optional(_expected))
+def _expected_results() -> Any:
+    known = "Known results of a stored row: alias to results by value of its key. None: learned."
+    return setting(optional(_expected), known, default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@policy
 class SamplingPolicy(MemoryPolicy):
-    """Settings of all sampling policies.
-
-    Parameters
-    ----------
-    p
-        The sampling fraction: of the results for `uniform`, of the rows for the others. None: as much as
-        fits into the memory.
-    margin
-        Memory left free for random variation, in standard deviations of the memory demand.
-    half_life
-        Half-life of the learned statistics, in windows.
-    """
+    """Settings of all sampling policies."""
 
     samples = True
-    p: float | None = field(
+    p: float | None = setting(
+        optional(number("a fraction above 0 and up to 1", lambda p: 0 < p <= 1)),
+        "The sampling fraction: of the results for `uniform`, of the rows for the others. None: as much as "
+        "fits into the memory.",
         default=None,
-        metadata=setting(optional(number(lambda p: 0 < p <= 1, "a fraction above 0 and up to 1"))),
     )
-    margin: float = field(default=1.0, metadata=DEVIATIONS)
-    half_life: float = field(default=4.0, metadata=HALF_LIFE)
+    margin: float = setting(
+        DEVIATIONS,
+        "Memory left free for random variation, in standard deviations of the memory demand.",
+        default=1.0,
+    )
+    half_life: float = decay()
 
 
-@checks_keywords("wr.policies.Cluster")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Cluster(SamplingPolicy):
     """Keeps each row with the same probability, and then until it expires: all its results, or none
     (EQ-CLUSTER).
@@ -78,64 +73,45 @@ class Cluster(SamplingPolicy):
     name = "cluster"
 
 
-@checks_keywords("wr.policies.PpsCluster")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class PpsCluster(SamplingPolicy):
-    """Keeps rows with probabilities proportional to their expected results (PPS-CLUSTER).
-
-    Parameters
-    ----------
-    width
-        Counters per stream and key. If there are more key values, they share counters.
-    expected
-        Known results of a stored row: alias to results by value of its key. None: learned.
-    """
+    """Keeps rows with probabilities proportional to their expected results (PPS-CLUSTER)."""
 
     name = "pps-cluster"
-    width: int = field(default=8192, metadata=SKETCH_WIDTH)
-    expected: Expected | None = field(default=None, metadata=EXPECTED)
+    width: int = sketch_width()
+    expected: Expected | None = _expected_results()
 
 
-@checks_keywords("wr.policies.Uniform")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Uniform(SamplingPolicy):
     """Samples every result independently with the same probability, and keeps a row until the last sampled
     result it is expected to find (UNIFORM). For two streams. Where keys arrive in bursts, rows find far more
     than expected, which only a few monitored rows see: the recall's interval is then too narrow.
-
-    Parameters
-    ----------
-    model
-        How the results of a row are predicted: "frequency", from its key; "age", as the stream's mean. None:
-        by frequency where the streams share a key.
-    reach
-        How far beyond the expected number a row's results are followed, in standard deviations of a Poisson
-        number. Results beyond that are seen on monitored rows only, with a large weight; without monitored
-        rows they are missed, as in the paper (reach=0, monitor=0).
-    width
-        Counters per stream and key, for the frequencies.
-    buckets
-        Number of age bins: equal parts of the window.
-    expected
-        As in `PpsCluster`, for the frequency model.
-    curves
-        As in `Age`, for the age model.
     """
 
     name = "uniform"
-    model: str | None = field(default=None, metadata=setting(optional(choice("model", *MODELS))))
-    reach: float = field(default=3.0, metadata=DEVIATIONS)
-    width: int = field(default=8192, metadata=SKETCH_WIDTH)
-    buckets: int = field(default=40, metadata=AGE_BINS)
-    expected: Expected | None = field(default=None, metadata=EXPECTED)
-    curves: Mapping[str, tuple[float, ...]] | None = field(default=None, metadata=AGE_CURVES)
+    model: str | None = setting(
+        optional(choice("model", *MODELS)),
+        'How the results of a row are predicted: "frequency", from its key; "age", as the stream\'s mean. '
+        "None: by frequency where the streams share a key.",
+        default=None,
+    )
+    reach: float = setting(
+        DEVIATIONS,
+        "How far beyond the expected number a row's results are followed, in standard deviations of a "
+        "Poisson number. Results beyond that are seen on monitored rows only, with a large weight; without "
+        "monitored rows they are missed, as in the paper (reach=0, monitor=0).",
+        default=3.0,
+    )
+    width: int = sketch_width()
+    buckets: int = age_bins()
+    expected: Expected | None = _expected_results()
+    curves: Mapping[str, tuple[float, ...]] | None = age_curves()
 
     def _validate(self) -> None:
         super()._validate()
-        if self.model == "age" and self.curves is None and self.monitor == 0:
-            raise QueryError(
-                "curves cannot be learned without monitored rows; pass curves, or monitor above 0"
-            )
+        if self.model == "age":
+            check_learnable(self.curves, self.monitor)
 
     def check(self, aliases: Sequence[str]) -> None:
         super().check(aliases)
@@ -144,6 +120,3 @@ class Uniform(SamplingPolicy):
                 f"'uniform' samples the results of two streams, got {len(aliases)}: "
                 f"{', '.join(aliases)}; use 'cluster' or 'pps-cluster'"
             )
-
-
-POLICIES: tuple[type[MemoryPolicy], ...] = (Uniform, Cluster, PpsCluster)

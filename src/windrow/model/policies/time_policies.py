@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from math import inf
-from numbers import Integral
-from typing import Any
 
 from windrow.errors import QueryError
-from windrow.model.keywords import checks_keywords
-from windrow.model.policies.base import Policy
-from windrow.model.policies.validation import HALF_LIFE, number
-from windrow.model.settings import Parsed, choice, duration, optional, setting, truth
+from windrow.model.policies.base import Policy, decay, policy
+from windrow.model.settings import (
+    Parsed,
+    choice,
+    duration,
+    number,
+    optional,
+    setting,
+    truth,
+)
 from windrow.model.units import format_duration
 
 METHODS = (
@@ -30,31 +33,30 @@ CORRELATIONS = ("per stream", "pairwise")
 BASIC_WINDOWS = 10
 MOST_BASIC_WINDOWS = 500
 """Per window. With more, the bookkeeping takes longer than it saves."""
-SPAN = setting(optional(duration(least=1)))
+SPAN = optional(duration(least=1))
 
 
-@dataclass(frozen=True, kw_only=True)
+@policy
 class TimePolicy(Policy):
-    """
-    Parameters
-    ----------
-    interval
-        The adaptation interval of the throttle fraction, in event time (GrubJoin). None: it adapts after
-        every sub-batch, to the time and the rows that are left.
-    boost
-        The factor by which the throttle fraction grows when there is time to spare.
-    buffer
-        Rows of a stream that may wait in the operator for the next call when time is up. Rows that arrive
-        while the buffer is full are dropped and counted. None: no row waits or is dropped, because storing a
-        row costs little.
-    """
+    """Decides how to do less under a deadline."""
 
-    interval: str | timedelta | int | None = field(default=None, metadata=SPAN)
-    boost: float = field(
-        default=1.2, metadata=setting(number(lambda n: 1 < n < inf, "a factor above 1, such as 1.2"))
+    interval: str | timedelta | int | None = setting(
+        SPAN,
+        "The adaptation interval of the throttle fraction, in event time (GrubJoin). None: it adapts after "
+        "every sub-batch, to the time and the rows that are left.",
+        default=None,
     )
-    buffer: int | None = field(
-        default=None, metadata=setting(optional(number(lambda n: n >= 0, "a number of rows", Integral)))
+    boost: float = setting(
+        number("a factor above 1, such as 1.2", lambda n: 1 < n < inf),
+        "The factor by which the throttle fraction grows when there is time to spare.",
+        default=1.2,
+    )
+    buffer: int | None = setting(
+        optional(number("a number of rows", lambda n: n >= 0, whole=True)),
+        "Rows of a stream that may wait in the operator for the next call when time is up. Rows that arrive "
+        "while the buffer is full are dropped and counted. None: no row waits or is dropped, because storing "
+        "a row costs little.",
+        default=None,
     )
 
     interval_micros = Parsed[int | None]("interval")
@@ -67,56 +69,55 @@ class TimePolicy(Policy):
     def check(self, spans: Sequence[int]) -> None:
         """Refuse windows that it cannot serve. `spans` are the time windows in microseconds."""
 
-    def described(self) -> dict[str, Any]:
-        """Plain values that must be equal for stored state to be restored."""
-        return {"policy": self.name, **{f.name: repr(getattr(self, f.name)) for f in fields(self)}}
 
-
-@checks_keywords("wr.policies.Harvesting")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Harvesting(TimePolicy):
-    """Probes the parts of the windows that yield most in the time available (GrubJoin, sections 4 and 5).
-
-    Parameters
-    ----------
-    method
-        How the parts are chosen: "knapsack" (ours), the paper's "greedy" (with its other metrics,
-        "greedy-output" and "greedy-output-per-cost"), "reverse" and "double-sided", or "exhaustive", which
-        tries everything.
-    basic
-        Length of the basic windows that are probed or skipped; None for a tenth of the shortest window.
-    parts
-        Probe basic windows in part where that uses the time better. False: only whole ones, as in the paper;
-        then nothing is found if there is not time for the cheapest.
-    shredding
-        Fraction of the rows that probe an even sample of everything instead (window shredding). Their results
-        teach the lags between streams and measure the recall. With 1 no row would be left to harvest.
-    correlations
-        "pairwise" keeps a histogram of lags for each pair of streams; "per stream", as in the paper, one for
-        each stream, which assumes that lags are independent.
-    half_life
-        Half-life of the learned statistics, in lengths of the longest window.
-    conserve
-        Evict rows that are older than any part that is probed (section 7).
-    whole_calls
-        Plan each call as a whole, from the cost of each kind of work; then keys, probes or results may be
-        shed as well. False: only the paper's throttle fraction, set for each sub-batch, as with `interval`,
-        `buffer` and `conserve`, which belong to it.
-    """
+    """Probes the parts of the windows that yield most in the time available (GrubJoin, sections 4 and 5)."""
 
     name = "harvest"
-    method: str = field(default=METHODS[0], metadata=setting(choice("method", *METHODS)))
-    basic: str | timedelta | int | None = field(default=None, metadata=SPAN)
-    parts: bool = field(default=True, metadata=setting(truth))
-    shredding: float = field(
-        default=0.1, metadata=setting(number(lambda n: 0 <= n < 1, "a fraction from 0 to below 1"))
+    method: str = setting(
+        choice("method", *METHODS),
+        'How the parts are chosen: "knapsack" (ours), the paper\'s "greedy" (with its other metrics, '
+        '"greedy-output" and "greedy-output-per-cost"), "reverse" and "double-sided", or "exhaustive", which '
+        "tries everything.",
+        default=METHODS[0],
     )
-    correlations: str = field(
-        default="pairwise", metadata=setting(choice("kind of correlations", *CORRELATIONS))
+    basic: str | timedelta | int | None = setting(
+        SPAN,
+        "Length of the basic windows that are probed or skipped; None for a tenth of the shortest window.",
+        default=None,
     )
-    half_life: float = field(default=1.0, metadata=HALF_LIFE)
-    conserve: bool = field(default=False, metadata=setting(truth))
-    whole_calls: bool = field(default=True, metadata=setting(truth))
+    parts: bool = setting(
+        truth,
+        "Probe basic windows in part where that uses the time better. False: only whole ones, as in the "
+        "paper; then nothing is found if there is not time for the cheapest.",
+        default=True,
+    )
+    shredding: float = setting(
+        number("a fraction from 0 to below 1", lambda n: 0 <= n < 1),
+        "Fraction of the rows that probe an even sample of everything instead (window shredding). Their "
+        "results teach the lags between streams and measure the recall. With 1 no row would be left to "
+        "harvest.",
+        default=0.1,
+    )
+    correlations: str = setting(
+        choice("kind of correlations", *CORRELATIONS),
+        '"pairwise" keeps a histogram of lags for each pair of streams; "per stream", as in the paper, one '
+        "for each stream, which assumes that lags are independent.",
+        default="pairwise",
+    )
+    half_life: float = decay(1.0, "lengths of the longest window")
+    conserve: bool = setting(
+        truth, "Evict rows that are older than any part that is probed (section 7).", default=False
+    )
+    whole_calls: bool = setting(
+        truth,
+        "Plan each call as a whole, from the cost of each kind of work; then keys, probes or results may be "
+        "shed as well. False: only the paper's throttle fraction, set for each sub-batch, as with "
+        "`interval`, `buffer` and `conserve`, which belong to it.",
+        default=True,
+    )
+    basic_micros = Parsed[int | None]("basic")
 
     def _validate(self) -> None:
         super()._validate()
@@ -132,10 +133,9 @@ class Harvesting(TimePolicy):
         return self.whole_calls and self.interval is None and self.buffer is None and not self.conserve
 
     def check(self, spans: Sequence[int]) -> None:
-        basic = self.basic
+        basic = self.basic_micros
         if basic is None or not spans:
             return
-        assert isinstance(basic, int)
         if basic > min(spans):
             raise QueryError(
                 f"basic windows of {format_duration(basic)} are longer than the shortest "
@@ -152,18 +152,17 @@ class Harvesting(TimePolicy):
 
     def basic_of(self, spans: Sequence[int]) -> int:
         """The length of a basic window, in microseconds."""
-        if self.basic is not None:
-            assert isinstance(self.basic, int)
-            return self.basic
+        if self.basic_micros is not None:
+            return self.basic_micros
+        # A tenth of the shortest window, unless that cuts the longest one into too many.
         return max(1, min(spans) // BASIC_WINDOWS, -(-max(spans) // MOST_BASIC_WINDOWS))
 
 
-@checks_keywords("wr.policies.Dropping")
-@dataclass(frozen=True, kw_only=True)
+@policy
 class Dropping(TimePolicy):
     """Drops rows before they are admitted, at the rates that lose least by the cost model (RandomDrop)."""
 
     name = "drop"
 
 
-TIME_POLICIES: dict[str, type[TimePolicy]] = {policy.name: policy for policy in (Harvesting, Dropping)}
+TIME_POLICIES: dict[str, type[TimePolicy]] = {each.name: each for each in (Harvesting, Dropping)}
