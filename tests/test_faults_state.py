@@ -63,7 +63,7 @@ def _lose(pick: Callable[[Place], list[Path]]) -> Callable[[Place], Undo]:
     return lose
 
 
-TRUNCATED = r"parts-\w+\.arrows is damaged: it has \d+ bytes.*new checkpoint"
+TRUNCATED = r"parts-[\w-]+\.arrows is damaged: it has \d+ bytes.*new checkpoint"
 DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
     "truncated parts": (truncate, TRUNCATED),
     "lost newest manifest": (

@@ -89,7 +89,7 @@ def test_a_partition_that_never_sees_a_stream_lets_rows_go(two):
 
 def test_state_that_is_missing_is_an_error_not_a_fresh_start(two):
     a, b, path = two
-    a.put(*files(1, 1))
+    a.put(*files(1, 1, 2000))  # fewer rows would have no file of their own
     b.put(*files(2, 1))
     run(joined(a, b, path), path)
     a.put(*files(3, 1))
@@ -109,7 +109,7 @@ def test_state_that_is_missing_is_an_error_not_a_fresh_start(two):
     shutil.rmtree(path / "state", ignore_errors=True)
     (path / "elsewhere").rename(path / "state")
     run(joined(a, b, path), path)
-    calls = [{"a": files(1, 1)[0], "b": files(2, 1)[0]}, {"a": files(3, 1)[0]}]
+    calls = [{"a": files(1, 1, 2000)[0], "b": files(2, 1)[0]}, {"a": files(3, 1)[0]}]
     assert written(path) == in_process(query(), *calls)
 
 

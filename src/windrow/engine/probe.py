@@ -32,7 +32,7 @@ from windrow.planning.bound_query import BoundQuery
 Array = np.ndarray
 
 
-class Scope(Protocol):
+class ProbeScope(Protocol):
     """The part of the windows that a probe covers."""
 
     def extended(
@@ -42,7 +42,7 @@ class Scope(Protocol):
 
 
 @dataclass(frozen=True)
-class ProbeScope:
+class AgeScope:
     """Whole windows, or rows of some ages."""
 
     ages: tuple[AgeIntervals | None, ...] = ()
@@ -68,14 +68,14 @@ class ProbeScope:
             yield partials.extend(stream, which, found, ts, window.time_span)
 
 
-FULL_WINDOWS = ProbeScope()
+FULL_WINDOWS = AgeScope()
 
 
 @dataclass
 class _Run:
     """A run of a probe; several may run at once, on several threads."""
 
-    scope: Scope
+    scope: ProbeScope
     step_counts: Array | None = None
     """Accumulates the number of partial matches that enter each step and, last, of results."""
     suspects: bool = False
@@ -125,7 +125,7 @@ class Probe:
         stream = self.direction.order[0]
         rows = starting or self.starting_rows(arrived)
         start = PartialMatches.start(stream, self._windows[stream], *rows)
-        return self.extend(start, ProbeScope(arrived=arrived), step_counts)
+        return self.extend(start, AgeScope(arrived=arrived), step_counts)
 
     def run_rows(
         self, rows: Array, ages: tuple[AgeIntervals | None, ...] = (), step_counts: Array | None = None
@@ -133,10 +133,10 @@ class Probe:
         """Results that contain one of these rows of the arriving stream."""
         arriving = self.direction.arriving
         start = PartialMatches.of_rows(arriving, self._windows[arriving], rows)
-        return self.extend(start, ProbeScope(ages), step_counts)
+        return self.extend(start, AgeScope(ages), step_counts)
 
     def extend(
-        self, partials: PartialMatches, scope: Scope = FULL_WINDOWS, step_counts: Array | None = None
+        self, partials: PartialMatches, scope: ProbeScope = FULL_WINDOWS, step_counts: Array | None = None
     ) -> Iterator[PartialMatches]:
         """Extend partial matches of any streams through all steps."""
         return self._expand(partials, 0, _Run(scope, step_counts)) if len(partials) else iter(())

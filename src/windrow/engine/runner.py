@@ -186,11 +186,11 @@ class JoinRunner:
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
         buffered = 0
-        if controller is not None:
+        if call is not None:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
             room = 0 if ended else self.query.time_policy.buffer or 0
-            buffered = self._buffer_unprocessed(self.join, arrivals, at, room)
+            buffered = call.buffer_rest(self.buffer, self.counters, room, self.calls)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -377,27 +377,6 @@ class JoinRunner:
             return arrivals
         numbered = numbered_rows([ts for ts, _, _ in taken], [call for _, _, call in taken], self.seq)
         return [replace(a, seq=seq) for a, seq in zip(arrivals, numbered, strict=True)]
-
-    def _buffer_unprocessed(
-        self, join: Join, arrivals: Sequence[ArrivingRows], at: Sequence[int], room: int
-    ) -> int:
-        """Buffer the rows from `at` on while there is `room`, drop the last ones; return the number
-        buffered."""
-        buffered = 0
-        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
-            if start == len(arrived.rows):
-                continue
-            kept = min(len(arrived.rows) - start, room)
-            self.counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
-            join.lose(stream, arrived, slice(start + kept, None))
-            if kept:
-                rows = arrived.rows.slice(start, start + kept)
-                self.buffer[stream].add(rows.ts, rows.payload, np.broadcast_to(self.calls, kept))
-                # They are read again when they are released, and those that fail count then.
-                failed = join.windows.readers[stream].failed(rows.payload)
-                self.counters.counts["rows_failed"][stream] -= failed
-            buffered += kept
-        return buffered
 
     def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
         """Expire rows before those from `at` on are stored."""

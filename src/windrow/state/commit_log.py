@@ -24,6 +24,7 @@ from windrow.state.runs import (
     Rescaling,
     StoredLayout,
     Version,
+    owner,
     rescaled_file,
     rescaled_of,
     run_file,
@@ -191,10 +192,10 @@ class CommitLog:
         """All that this log has seen, in order."""
         return tuple(sorted(self._runs.values()))
 
-    def replaced(self, run: str) -> bool:
-        """Whether a later run has taken over the state."""
-        mine = self.run(run)
-        return mine is not None and max(self._markers(self._beside()).runs, default=mine) > mine
+    def is_void(self, version: Version) -> bool:
+        """Whether a later run has taken over the version's micro-batch."""
+        mine, last = self.run(version.run), owner(self._markers(self._beside()).runs, version.batch)
+        return mine is not None and last is not None and last > mine
 
     def read_markers(self, batch: int | None = None) -> CommitMarkers:
         """The current markers, of one micro-batch or of all, with their runs."""

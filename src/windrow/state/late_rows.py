@@ -7,7 +7,7 @@ Readers do not know the commit log, so every file must count. A task publishes i
 state. An attempt that is repeated in the same run drops the same rows and replaces the file. A later run that
 forms the micro-batch again removes the file, as it voids the version of the state: every task looks for such
 files as long as an earlier run is on record, which is some micro-batches after each start. A task of a run
-that was replaced meanwhile takes its own file back.
+whose micro-batch a later one has taken over meanwhile takes its own file back.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LateRows:
                 sink = pa.BufferOutputStream()
                 pq.write_table(rows, sink)
                 commit.open(path).write(sink.getvalue())
-            if log.replaced(start.version.run):
+            if log.is_void(start.version):
                 self.storage.delete(path)
         if len(log.runs) > 1:
             self._remove_void(log, partition)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from windrow.engine.counters import Counters
+from windrow.engine.input_buffer import InputBuffer
 from windrow.engine.join import Join
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.rows import ArrivingRows
@@ -73,6 +75,25 @@ class TimedSubBatches:
             controller.begin_sub_batch(done)
             yield stop
             controller.end_sub_batch(done, self._load_shedder.work_fraction, now)
+
+    def buffer_rest(self, buffers: Sequence[InputBuffer], counters: Counters, room: int, number: int) -> int:
+        """Buffer the rows that there was no time for, up to `room` of each stream, with the call's number.
+        Drop the last ones beyond that. Return how many are buffered."""
+        buffered = 0
+        for stream, (arrived, start) in enumerate(zip(self._arrivals, self._at, strict=True)):
+            if start == len(arrived.rows):
+                continue
+            kept = min(len(arrived.rows) - start, room)
+            counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
+            self._join.lose(stream, arrived, slice(start + kept, None))
+            if kept:
+                rows = arrived.rows.slice(start, start + kept)
+                buffers[stream].add(rows.ts, rows.payload, np.broadcast_to(number, kept))
+                # They are read again when they are released, and those that fail count then.
+                failed = self._join.windows.readers[stream].failed(rows.payload)
+                counters.counts["rows_failed"][stream] -= failed
+            buffered += kept
+        return buffered
 
     def end(self, buffered: int, newest: int | None) -> None:
         """End the call, with `buffered` rows buffered and event time at `newest`: results are delivered."""
