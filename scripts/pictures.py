@@ -45,7 +45,9 @@ def explain(directory: Path, browser: Browser) -> None:
         calls.append({alias: run.rows(lag, int(run.rate * share)) for alias, lag, share in shares})
     data = {alias: pa.concat_tables([call[alias] for call in calls]) for alias in run.query.aliases}
     written = directory / "explain.html"
-    written.write_text(wr.explain(run.query, data=data, every="1 second").page(), encoding="utf-8")
+    written.write_text(
+        wr.explain(run.query, sample=data, trigger_interval="1 second").to_html(), encoding="utf-8"
+    )
     _shoot(browser, written, "explain")
 
 

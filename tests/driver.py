@@ -212,7 +212,7 @@ def _shared(
     frames = {alias: _frame(spark, at, alias) for alias in "ab"}
     if control:
         reader = spark.readStream.option("maxFilesPerTrigger", 1)
-        more["control"] = reader.text(str(at / "control")).withColumnRenamed("value", "document")
+        more["control"] = reader.text(str(at / "control"))
     return wr.share(queries, frames, partitions=partitions, state=str(at / "state"), **more)
 
 

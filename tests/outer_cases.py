@@ -109,4 +109,4 @@ def outer_cases(draw: st.DrawFn, most_streams: int = 4, matches: bool = True, **
                 how[a] = "optional"
     fields = {name: getattr(case, name) for name in Case.__dataclass_fields__}
     found = OuterCase(**fields, how=how, match=match)
-    return replace(found, options={**case.options, "cross": True})
+    return replace(found, options={**case.options, "allow_cross_join": True})

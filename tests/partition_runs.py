@@ -51,7 +51,7 @@ class PartitionedJoin:
     root: str | Storage
     partitions: int
     partitioning: str | None = None
-    spread: Mapping[str, Any] | None = None
+    skewed_keys: Mapping[str, Any] | None = None
     kind: JoinKind = field(default_factory=SingleQuery)
     name: str = NAME
     query_id: str = "query"
@@ -61,8 +61,8 @@ class PartitionedJoin:
         self.run = uuid4().hex
         self.frames = [StoredColumns(schema) for schema in self.schemas.values()]
         self.bound = BoundQuery.of(self.query, list(self.schemas.values()))
-        spread = SkewedKeys.parse(self.spread)
-        chosen = (self.partitions, self.partitioning, spread)
+        skewed = SkewedKeys.parse(self.skewed_keys)
+        chosen = (self.partitions, self.partitioning, skewed)
         self.layout: PartitionLayout = choose_layout(
             self.query, self.bound.predicate, self.bound.classes, *chosen
         )

@@ -41,7 +41,7 @@ ROWS = {2: 30, 3: 18, 4: 10}
 """Most rows per stream, by number of streams: few, so that partitions and batches are often empty."""
 STREAM = "stream"
 """The column that says whose row it is."""
-LAYOUTS = ("one", "grid", "key", "range", "range(0.7)")
+LAYOUTS = ("single", "grid", "key", "range", "range(0.7)")
 
 # Workers cannot import what the tests define.
 cloudpickle.register_pickle_by_value(terms)
@@ -53,7 +53,7 @@ class SparkCase:
     case: Case
     partitions: int
     partitioning: str | None
-    spread: Mapping[str, Any] | None
+    skewed_keys: Mapping[str, Any] | None
     restart: int
     """The first call that comes after the restart."""
     asked: Mapping[str, Asked] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class SparkCase:
 
     def __repr__(self) -> str:
         lines = [f"seed {self.seed}: partitions {self.partitions}, partitioning {self.partitioning}"]
-        lines.append(f"spread {self.spread}, restart before call {self.restart}")
+        lines.append(f"skewed_keys {self.skewed_keys}, restart before call {self.restart}")
         lines += [f"shared by {dict(self.asked)}"] if self.asked else []
         return "\n".join([*lines, str(self.layout), repr(self.case)])
 
     @property
     def layout(self) -> PartitionLayout:
-        return laid_out(self.case.query(), self.partitions, self.partitioning, self.spread)
+        return laid_out(self.case.query(), self.partitions, self.partitioning, self.skewed_keys)
 
     def columns(self, alias: str) -> pa.Schema:
         """What the queries speak of; a column more in every join costs more than all rows."""
@@ -101,7 +101,7 @@ class SparkCase:
             options = {"partitions": self.partitions, "partitioning": self.partitioning}
             out = share(queries, streams, state=state, name=self.name, **options)
         else:
-            laid = Execution(self.partitions, state, self.name, self.partitioning, self.spread)
+            laid = Execution(self.partitions, state, self.name, self.partitioning, self.skewed_keys)
             out = prepare(streams, self.case.query(), laid).frame()
         name = sf.col("query") if self.asked else sf.lit("")
         row = sf.array(*(sf.col(f"{alias}.id") for alias in self.case.query().kind.result_aliases))
@@ -136,11 +136,11 @@ def _says(said: str, alias: str, column: str) -> bool:
 
 
 def laid_out(
-    query: wr.Query, partitions: int, partitioning: str | None, spread: Mapping[str, Any] | None = None
+    query: wr.Query, partitions: int, partitioning: str | None, skewed_keys: Mapping[str, Any] | None = None
 ) -> PartitionLayout:
     join = BoundQuery.of(query, [SCHEMA] * len(query.aliases))
     return choose_layout(
-        query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(spread)
+        query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(skewed_keys)
     )
 
 
@@ -208,9 +208,9 @@ def spark_cases(draw: st.DrawFn, counted: bool | None = None, held_back: bool = 
     else:
         case = replace(case, options=options | draw(SPILLS))
     partitioning = draw(st.sampled_from([*[None] * 6, *_possible(case, partitions)]))
-    spread = None if asks else _spread(draw, case, partitions, partitioning)
+    skewed = None if asks else _skewed_keys(draw, case, partitions, partitioning)
     restart = draw(st.integers(1, len(calls)))
-    return SparkCase(0, case, partitions, partitioning, spread, restart, asks, flush)
+    return SparkCase(0, case, partitions, partitioning, skewed, restart, asks, flush)
 
 
 @st.composite
@@ -240,7 +240,7 @@ class RescaledCase(SparkCase):
     """A case that goes on with another layout."""
 
     then: tuple[int, str | None, Mapping[str, Any] | None] = (1, None, None)
-    """Partitions, partitioning and spread after the restart."""
+    """Partitions, partitioning and skewed keys after the restart."""
     back: int = 0
     """The first call that comes after a second restart, with the layout that the case began with."""
 
@@ -254,9 +254,9 @@ def rescaled_cases(draw: st.DrawFn, cases: st.SearchStrategy[SparkCase]) -> Resc
     partitions = draw(st.sampled_from([1, 2, 3, 4, 5, 8]))
     partitioning = draw(st.sampled_from([*[None] * 3, *_possible(case.case, partitions)]))
     outer = bool(case.case.query().kind.shapes)
-    spread = None if case.asked or outer else _spread(draw, case.case, partitions, partitioning)
+    skewed = None if case.asked or outer else _skewed_keys(draw, case.case, partitions, partitioning)
     back = draw(st.integers(case.restart, len(case.case.calls)))
-    return RescaledCase(**vars(case), then=(partitions, partitioning, spread), back=back)
+    return RescaledCase(**vars(case), then=(partitions, partitioning, skewed), back=back)
 
 
 def _options(draw: st.DrawFn, aliases: Sequence[str], step: int, late: bool, always: bool) -> dict[str, Any]:
@@ -333,14 +333,16 @@ def _possible(case: Case, partitions: int) -> list[str]:
     return found
 
 
-def _spread(draw: st.DrawFn, case: Case, partitions: int, partitioning: str | None) -> dict[str, Any] | None:
+def _skewed_keys(
+    draw: st.DrawFn, case: Case, partitions: int, partitioning: str | None
+) -> dict[str, Any] | None:
     """Some values of the key, where the layout has a key and the query lets its rows be parted."""
     query = case.query()
     layout = laid_out(query, partitions, partitioning)
     key = next((cut for cut in layout.dimensions if cut.kind == "key"), None)
     if key is None or key.parts < 2 or draw(st.booleans()):
         return None
-    ways = draw(st.integers(2, key.parts))
+    splits = draw(st.integers(2, key.parts))
     words = [place.column for place in key.placements if place.column is not None]
     values: list[Any] = []
     for word in words:
@@ -350,12 +352,12 @@ def _spread(draw: st.DrawFn, case: Case, partitions: int, partitioning: str | No
     known = sorted({v for v in values if v is not None and v == v}, key=str)
     if not known:
         return None
-    spread = {
-        "key": draw(st.lists(st.sampled_from(known), min_size=1, max_size=2, unique=True)),
-        "ways": ways,
+    skewed = {
+        "values": draw(st.lists(st.sampled_from(known), min_size=1, max_size=2, unique=True)),
+        "splits": splits,
     }
     try:
-        laid_out(query, partitions, partitioning, spread)
+        laid_out(query, partitions, partitioning, skewed)
     except wr.QueryError:
         return None  # all its windows count rows per key
-    return spread
+    return skewed

@@ -171,10 +171,10 @@ def test_a_wrong_access_path(access: str) -> None:
 
 
 def test_a_join_graph_in_two_pieces() -> None:
-    with refused(wr.QueryError, "cross=True", "'b'"):
+    with refused(wr.QueryError, "allow_cross_join=True", "'b'"):
         ask("a.k = 1 and b.k = 1")
     three = TWO | {"c": TWO["a"]}
-    with refused(wr.QueryError, "cross=True", "'c'"):
+    with refused(wr.QueryError, "allow_cross_join=True", "'c'"):
         ask("a.k = b.k", streams=three)
 
 
@@ -301,7 +301,14 @@ def test_errors_are_one_family() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("late", None), ("evaluate", -1), ("expire", 3), ("order", -1), ("algorithm", 3), ("revise", "2")],
+    [
+        ("late", None),
+        ("evaluate", -1),
+        ("expire", 3),
+        ("order", -1),
+        ("algorithm", 3),
+        ("replan_factor", "2"),
+    ],
 )
 def test_options_of_the_wrong_type_are_refused_by_name(option: str, value: object) -> None:
     options: dict[str, Any] = {option: value}

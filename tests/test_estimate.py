@@ -31,7 +31,7 @@ def table(rows: list[tuple], weight: list[float], cluster: list[int]) -> pa.Tabl
 
 
 def minutes(sample: pa.Table, *arguments, **options) -> list[dict]:
-    return estimate(sample, *arguments, **({"time": "b.bid_at", "every": "1 minute"} | options)).to_pylist()
+    return estimate(sample, *arguments, **({"time": "b.bid_at", "window": "1 minute"} | options)).to_pylist()
 
 
 ROWS = [(5, "x", 10.0), (30, "x", 20.0), (59, "y", 5.0), (60, "x", 1.0), (61, None, None)]
@@ -40,7 +40,7 @@ SAMPLED = table(ROWS, [4.0, 4.0, 2.0, 1.0, 1.0], [1, 1, 2, -1, -1])
 
 
 def test_results_that_are_all_certain_are_aggregated_exactly() -> None:
-    assert minutes(CERTAIN, "b.price", "sum", by="a.seller") == [
+    assert minutes(CERTAIN, "b.price", "sum", group_by="a.seller") == [
         {
             "window": START,
             "a.seller": "x",
@@ -88,7 +88,7 @@ def test_weights_count_and_windows_without_chance_are_exact() -> None:
 def test_a_group_of_certain_results_is_not_exact_if_its_window_was_sampled() -> None:
     """Another seller's results in the window were left to chance, so some of this one's may be missing."""
     sample = table(ROWS[:3], [1.0, 1.0, 2.0], [-1, -1, 2])
-    assert [r["exact"] for r in minutes(sample, by=["a.seller"])] == [False, False]
+    assert [r["exact"] for r in minutes(sample, group_by=["a.seller"])] == [False, False]
 
 
 def test_the_interval_of_a_count_does_not_exclude_what_was_seen() -> None:
@@ -112,7 +112,7 @@ def test_a_wider_interval_for_more_confidence() -> None:
 
 def test_expressions_windows_and_zones() -> None:
     found = minutes(
-        SAMPLED, "2 * b.price + 1", "sum", by=("upper(A.Seller)", "b.price > 8"), every="30 seconds"
+        SAMPLED, "2 * b.price + 1", "sum", group_by=("upper(A.Seller)", "b.price > 8"), window="30 seconds"
     )
     assert [list(r.values())[:4] for r in found] == [
         [START, "X", True, 4 * 21.0],
@@ -121,18 +121,20 @@ def test_expressions_windows_and_zones() -> None:
         [START + timedelta(seconds=60), "X", False, 3.0],
         [START + timedelta(seconds=60), None, None, None],
     ]
-    zoned = estimate(SAMPLED, time="cast(b.bid_at as timestamptz)", every=timedelta(days=1))
+    zoned = estimate(SAMPLED, time="cast(b.bid_at as timestamptz)", window=timedelta(days=1))
     assert zoned["window"].to_pylist() == [START.replace(tzinfo=UTC)]
-    early = estimate(SAMPLED, time="b.bid_at - interval '36524' day", every="1 minute")
+    early = estimate(SAMPLED, time="b.bid_at - interval '36524' day", window="1 minute")
     assert early["window"].to_pylist()[0] == datetime(1924, 1, 2)
 
 
 def test_nothing_in_nothing_out() -> None:
     for aggregate in ("sum", "avg", "count"):
         empty = estimate(
-            SAMPLED.slice(0, 0), "b.price", aggregate, time="b.bid_at", every="1 minute", by="a.seller"
+            SAMPLED.slice(0, 0), "b.price", aggregate, time="b.bid_at", window="1 minute", group_by="a.seller"
         )
-        full = estimate(SAMPLED, "b.price", aggregate, time="b.bid_at", every="1 minute", by="a.seller")
+        full = estimate(
+            SAMPLED, "b.price", aggregate, time="b.bid_at", window="1 minute", group_by="a.seller"
+        )
         assert empty.num_rows == 0 and empty.schema == full.schema
 
 
@@ -165,14 +167,14 @@ def test_a_value_that_is_not_finite_spoils_its_own_window_only() -> None:
         ({"time": "b.price"}, QueryError, "time: expected a timestamp, got b.price of type float"),
         ({"time": "b.bid_ot"}, QueryError, "time: .*Did you mean 'bid_at'"),
         ({"time": "case when b.price > 5 then b.bid_at end"}, DataError, "is null in 3 results"),
-        ({"every": "0 seconds"}, QueryError, "every: must be positive, got 0 seconds"),
-        ({"every": "1 fortnight"}, QueryError, "every: unknown unit 'fortnight'"),
-        ({"by": "a.buyer"}, QueryError, "by: stream 'a': unknown column 'buyer'"),
-        ({"by": "a.shop"}, QueryError, "by: cannot group by a.shop of type list"),
+        ({"window": "0 seconds"}, QueryError, "window: must be positive, got 0 seconds"),
+        ({"window": "1 fortnight"}, QueryError, "window: unknown unit 'fortnight'"),
+        ({"group_by": "a.buyer"}, QueryError, "group_by: stream 'a': unknown column 'buyer'"),
+        ({"group_by": "a.shop"}, QueryError, "group_by: cannot group by a.shop of type list"),
     ],
 )
 def test_a_wrong_question_is_refused(options: dict, error: type[Exception], message: str) -> None:
-    asked = {"value": "b.price", "aggregate": "sum", "time": "b.bid_at", "every": "1 minute"}
+    asked = {"value": "b.price", "aggregate": "sum", "time": "b.bid_at", "window": "1 minute"}
     with pytest.raises(error, match=message):
         estimate(SAMPLED, **(asked | options))
 
@@ -243,7 +245,7 @@ def test_estimates_are_unbiased_and_intervals_hold(draw: Callable[..., pa.Table]
         "value": "b.price",
         "aggregate": aggregate,
         "time": "b.bid_at",
-        "every": "1 minute",
+        "window": "1 minute",
         "by": "a.seller",
     }
     everyone = people.set_column(2, "weight", pa.array(np.ones(len(people))))

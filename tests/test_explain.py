@@ -78,14 +78,14 @@ def test_stated_rates_give_plan_memory_time_and_curves():
         dict.fromkeys("abc", SCHEMA),
         rates={"a": 100, "b": 200, "c": 50},
         distinct={"a.k": 100, "b.k": 100, "c.k": 100},
-        curves={"a": (0, 0, 1), "b": (1, 1), "c": (1, 1)},
+        age_curves={"a": (0, 0, 1), "b": (1, 1), "c": (1, 1)},
     )
     assert found.time is not None and found.time.seconds is None
     assert found.time.at(1.0) == 1.0 and 0 < found.time.at(0.3) < 1
     # Everything a finds lies in the oldest third of its window: a third of the work there finds all of it.
     assert found.time.at(0.5) > 0.55
-    assert found.throttle is None and found.expected_in_time is None
-    assert found.split is not None and sum(found.split) <= 100 * 1024 * 1.001
+    assert found.throttle is None and found.expected_recall_in_time is None
+    assert found.memory_split is not None and sum(found.memory_split) <= 100 * 1024 * 1.001
     assert found.bytes_per_second == pytest.approx(350 * found.row_bytes[0])
     text = str(found)
     assert "Recall against time:" in text and "% of the work" in text and "divided: a" in text
@@ -93,8 +93,8 @@ def test_stated_rates_give_plan_memory_time_and_curves():
     assert plain["streams"]["b"]["rows_per_second"] == 200
     assert plain["streams"]["b"]["window_rows"] == 800
     assert [d["arriving"] for d in plain["directions"]] == ["a", "b", "c"]
-    assert plain["learned_from"] is None and plain["memory"]["recall"] == found.expected_recall
-    page = Page(found.page())
+    assert plain["dry_run"] is None and plain["memory"]["recall"] == found.expected_recall
+    page = Page(found.to_html())
     assert sum(tag == "svg" for tag, _ in page.seen) == 4
     assert "From stated rates" in page.text and "comparisons per second" in page.text
     assert "srcdoc" in found._repr_html_()
@@ -105,28 +105,28 @@ def test_a_sample_tells_what_a_run_would_find():
         return wr.Query({"a": wr.Stream("ts", "8 s"), "b": wr.Stream("ts", "4 s")}, on="a.k = b.k", **limits)
 
     given = {alias: sample()[alias] for alias in "ab"}
-    found = wr.explain(two(memory="140 rows"), data=given)
-    assert found.learned_from is not None
-    data = {a: t.slice(0, found.learned_from.rows[a]) for a, t in given.items()}
+    found = wr.explain(two(memory="140 rows"), sample=given)
+    assert found.dry_run is not None
+    data = {a: t.slice(0, found.dry_run.rows[a]) for a, t in given.items()}
     true = wr.Operator(two()).process(data).num_rows
-    assert found.learned_from.results == true
+    assert found.dry_run.results == true
     assert found.plan.rates == pytest.approx((3000 / 40,) * 2, rel=0.1)
     operator, results = wr.Operator(two(memory="140 rows")), 0
     for second in range(40):
         low, high = (pa.scalar((second + k) * SECOND, pa.timestamp("us")) for k in (0, 1))
         cut = {a: t.filter((pc.field("ts") >= low) & (pc.field("ts") < high)) for a, t in data.items()}
         results += operator.process(cut).num_rows
-    assert found.plan.results == pytest.approx(true / found.learned_from.span, rel=0.2)
+    assert found.plan.results == pytest.approx(true / found.dry_run.span, rel=0.2)
     assert 0.2 < results / true < 0.9
     assert found.expected_recall == pytest.approx(results / true, abs=0.15)
     assert "Learned from" in str(found) and "140 rows give about" in str(found)
 
 
 def test_stated_rates_replace_those_of_the_sample():
-    slow = wr.explain(query(), data=sample())
-    fast = wr.explain(query(), data=sample(), rates=dict.fromkeys("abc", 10_000))
+    slow = wr.explain(query(), sample=sample())
+    fast = wr.explain(query(), sample=sample(), rates=dict.fromkeys("abc", 10_000))
     assert fast.plan.rates == (10_000,) * 3
-    assert fast.exact.size > 50 * slow.exact.size
+    assert fast.exact_memory.size > 50 * slow.exact_memory.size
     assert fast.plan.results > 1000 * slow.plan.results
     assert fast.time is not None and slow.time is not None
     assert fast.time.seconds > 100 * slow.time.seconds
@@ -135,34 +135,34 @@ def test_stated_rates_replace_those_of_the_sample():
 def test_a_deadline_is_drawn_as_a_harvest():
     wanted = query(deadline="1 second", memory="1 MiB")
     rates = dict.fromkeys("abc", 20_000)
-    found = wr.explain(wanted, data=sample(), rates=rates, every="30 s")
+    found = wr.explain(wanted, sample=sample(), rates=rates, trigger_interval="30 s")
     assert found.throttle is not None and 0 < found.throttle < 1
     assert found.plan.harvest is not None
-    shared = wr.explain(wanted, data=sample(), rates=rates, every="30 s", partitions=1000)
+    shared = wr.explain(wanted, sample=sample(), rates=rates, trigger_interval="30 s", partitions=1000)
     assert shared.throttle > found.throttle
     # Rows of b come 3 s after those of a they match: most is found in a part of the windows.
-    assert found.expected_in_time > found.throttle
-    page = Page(found.page())
+    assert found.expected_recall_in_time > found.throttle
+    page = Page(found.to_html())
     assert any(kind == "piece" for _, kind in page.seen)
     assert "of the work" in page.text and "1 second" in page.text
-    by_rate = wr.explain(query(deadline="1000000 rows/s"), data=sample(1000))
+    by_rate = wr.explain(query(deadline="1000000 rows/s"), sample=sample(1000))
     assert by_rate.throttle is not None
-    exact = wr.explain(query(deadline="1 hour"), data=sample(1000))
+    exact = wr.explain(query(deadline="1 hour"), sample=sample(1000))
     assert exact.throttle == 1.0 and exact.plan.harvest is None
 
 
 def test_a_sample_is_cut_where_the_first_stream_ends_and_time_runs_out():
     data = sample() | {"c": rows(3, 500, 12.0)}
-    found = wr.explain(query(), data=data)
-    assert found.learned_from.rows["c"] == 500 and found.learned_from.rows["a"] < 1100
+    found = wr.explain(query(), sample=data)
+    assert found.dry_run.rows["c"] == 500 and found.dry_run.rows["a"] < 1100
     assert "later rows were left out, since one of the samples ends there" in str(found)
-    assert found.learned_from.short == ()
+    assert found.dry_run.short == ()
     told: list[tuple[int, int]] = []
     hurried = explain_sample(query(), sample(), progress=lambda *at: told.append(at), max_seconds=0.0)
-    assert not hurried.learned_from.complete and "no more than" in str(hurried)
-    assert told[-1][0] == sum(hurried.learned_from.rows.values()) < told[-1][1]
-    short = wr.explain(query(), data={a: rows(k, 300, 3.0) for k, a in enumerate("abc")})
-    assert short.learned_from.short == ("a", "b")
+    assert not hurried.dry_run.complete and "no more than" in str(hurried)
+    assert told[-1][0] == sum(hurried.dry_run.rows.values()) < told[-1][1]
+    short = wr.explain(query(), sample={a: rows(k, 300, 3.0) for k, a in enumerate("abc")})
+    assert short.dry_run.short == ("a", "b")
     assert "longer than the sample" in str(short)
 
 
@@ -170,32 +170,32 @@ def test_windows_in_rows_similarity_and_naive_orders_are_explained_too():
     streams = {"a": wr.Stream("ts", "100 rows"), "b": wr.Stream("ts", "50 rows per key")}
     counted = wr.Query(streams, on="a.k = b.k and a.v = b.v", memory="60 rows", shed="fifo")
     data = {"a": rows(1, 500, 10.0), "b": rows(2, 500, 10.0)}
-    found = wr.explain(counted, data=data)
+    found = wr.explain(counted, sample=data)
     assert found.recall is not None and found.recall.unit == "rows"
-    Page(found.page())
-    naive = wr.explain(query(algorithm="naive", order=("a", "b", "c")), data=sample(600))
-    assert naive.time is None and "starts from all of a" in Page(naive.page()).text
+    Page(found.to_html())
+    naive = wr.explain(query(algorithm="naive", order=("a", "b", "c")), sample=sample(600))
+    assert naive.time is None and "starts from all of a" in Page(naive.to_html()).text
     band = wr.Query(
         {a: wr.Stream("ts", "2 s") for a in "ab"}, on="abs(a.k - b.k) <= 1", deadline="1 s", shed="drop"
     )
-    dropped = wr.explain(band, data={a: rows(k, 400, 10.0) for k, a in enumerate("ab")})
+    dropped = wr.explain(band, sample={a: rows(k, 400, 10.0) for k, a in enumerate("ab")})
     assert dropped.time is not None and dropped.plan.harvest is None
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"data": {"a": rows(1, 9, 3.0)}}, "rows of stream 'b' are missing"),
-        ({"data": sample(10) | {"x": rows(1, 9, 3.0)}}, "unknown stream 'x'"),
-        ({"data": sample(10) | {"b": rows(1, 9, 3.0).slice(0, 0)}}, "no rows of stream 'b'"),
+        ({"sample": {"a": rows(1, 9, 3.0)}}, "rows of stream 'b' are missing"),
+        ({"sample": sample(10) | {"x": rows(1, 9, 3.0)}}, "unknown stream 'x'"),
+        ({"sample": sample(10) | {"b": rows(1, 9, 3.0).slice(0, 0)}}, "no rows of stream 'b'"),
         (
-            {"data": sample(10) | {"b": rows(1, 9, 3.0, 500.0), "c": rows(1, 9, 3.0)}},
+            {"sample": sample(10) | {"b": rows(1, 9, 3.0, 500.0), "c": rows(1, 9, 3.0)}},
             "do not overlap in time",
         ),
-        ({"data": sample(10), "distinct": {"a.k": 3}}, "learned from the data"),
-        ({"data": sample(10), "rates": {"b": 0}}, "rows per second above 0"),
-        ({"data": sample(10), "every": "0 s"}, "every: must be positive"),
-        ({"data": sample(10), "partitions": 0}, "partitions: must be at least 1"),
+        ({"sample": sample(10), "distinct": {"a.k": 3}}, "learned from the sample"),
+        ({"sample": sample(10), "rates": {"b": 0}}, "rows per second above 0"),
+        ({"sample": sample(10), "trigger_interval": "0 s"}, "trigger_interval: must be positive"),
+        ({"sample": sample(10), "partitions": 0}, "partitions: must be at least 1"),
         (
             {"schemas": dict.fromkeys("abc", SCHEMA), "distinct": {"a.x": 3}},
             "unknown column of an equality 'a.x'",
@@ -210,10 +210,10 @@ def test_what_cannot_be_explained(given, words):
 def test_several_queries_on_one_page():
     queries = {"wide": query(), "narrow": wr.Subscription(query(), where="a.v = 'x'")}
     found = wr.explain(queries, dict.fromkeys("abc", SCHEMA))
-    page = Page(found.page())
+    page = Page(found.to_html())
     assert "wide" in page.text and "narrow" in page.text
     assert json.loads(found.to_json())["groups"][0]["queries"] == ["wide", "narrow"]
-    assert "wide" in Page(wr.explain(queries).page()).text
+    assert "wide" in Page(wr.explain(queries).to_html()).text
 
 
 def test_pages_show_text_from_queries_safely_and_need_nothing_from_elsewhere():
@@ -221,7 +221,7 @@ def test_pages_show_text_from_queries_safely_and_need_nothing_from_elsewhere():
     schema = pa.schema({'t"><img src=x>': pa.timestamp("us"), "k": pa.string()})
     streams = {a: wr.Stream('t"><img src=x>', "2 s") for a in "ab"}
     found = wr.explain(wr.Query(streams, on=f"a.k = b.k and a.k <> '{evil}'"), {"a": schema, "b": schema})
-    text = found.page()
+    text = found.to_html()
     assert not {"script", "img", "link", "iframe"} & {tag for tag, _ in Page(text).seen}
     assert evil in Page(text).text
     assert not re.search(r"(?:src|href)\s*=|@import|url\(", text.replace("&quot;&gt;&lt;img src=x&gt;", ""))

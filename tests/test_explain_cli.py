@@ -79,24 +79,24 @@ def test_a_pipeline_is_learned_from_its_files_and_drawn(place, tmp_path):
 
 
 def test_it_reads_no_more_files_than_it_takes(place):
-    ran = run(place / "pairs.toml", "--sample", "60", "--json")
+    ran = run(place / "pairs.toml", "--sample-rows", "60", "--json")
     assert f"read 60 rows from 4 of {FILES} files of one" in ran.stderr, ran.stderr
     (found,) = json.loads(ran.stdout)
-    assert found["learned_from"]["rows_read"] == {"one": 60, "two": 60}
+    assert found["dry_run"]["rows_read"] == {"one": 60, "two": 60}
     assert 5 < found["streams"]["one"]["rows_per_second"] < 15
     assert found["time"]["curve"]["seconds_per_second"] > 0
 
 
 def test_stated_rates_do_without_data(place):
-    stated = ["--sample", "0", "--rate", "one=100", "--rate", "two=50"]
+    stated = ["--sample-rows", "0", "--rate", "one=100", "--rate", "two=50"]
     (found,) = json.loads(run(place / "pairs.toml", "--json", *stated).stdout)
-    assert found["learned_from"] is None and found["streams"]["one"]["window_rows"] == 400
+    assert found["dry_run"] is None and found["streams"]["one"]["window_rows"] == 400
     few = ["--distinct", "one.k=10", "--distinct", "two.key=10", "--set", "join.memory='100 rows'"]
     (less,) = json.loads(run(place / "pairs.toml", "--json", *stated, *few).stdout)
     assert less["results_per_second"] == pytest.approx((100 * 100 + 50 * 400) / 10)
     assert less["memory"]["limit"] == {"rows": 100}
     (fast,) = json.loads(run(place / "pairs.toml", "--json", "--rate", "one=100000").stdout)
-    assert fast["learned_from"] and fast["streams"]["one"]["rows_per_second"] == 100_000
+    assert fast["dry_run"] and fast["streams"]["one"]["rows_per_second"] == 100_000
 
 
 def test_statements_are_explained_by_the_names_of_their_streams(place):
@@ -108,7 +108,7 @@ def test_statements_are_explained_by_the_names_of_their_streams(place):
     endless = "CREATE STREAM r TIME timestamp FROM (format = 'rate', rowsPerSecond = 7);"
     asked = "SELECT a.value FROM r a, r b WHERE a.value = b.value WINDOW 1 MINUTE"
     (found,) = json.loads(run("-", "--json", given=f"{endless} {asked}").stdout)
-    assert found["streams"]["b"]["rows_per_second"] == 7 and found["learned_from"] is None
+    assert found["streams"]["b"]["rows_per_second"] == 7 and found["dry_run"] is None
 
 
 def test_what_is_refused(place, tmp_path):

@@ -40,7 +40,7 @@ def test_importing_it_imports_no_spark():
 
 def test_every_way_to_write_a_query_knows_the_same_settings():
     texts = {name for name, each in SETTINGS.items() if each.texts}
-    assert set(KNOWN) - {"watermark", "confidence"} == texts - {"on"}
+    assert set(KNOWN) - {"aggregate_watermark_delay", "confidence"} == texts - {"on"}
     assert set(JOIN_KEYS) | set(RUN_KEYS) >= texts
     keywords = inspect.signature(join).parameters
     assert set(keywords) - {"frames", "query", "control"} == set(SETTINGS)
@@ -69,9 +69,9 @@ def test_a_place_is_data_and_whoever_shows_it_decides_how():
     assert caught.value.message == "window must be positive, got 0 seconds"
     assert str(caught.value) == "stream 'b': within: window must be positive, got 0 seconds"
     with pytest.raises(wr.QueryError) as policy:
-        wr.Query(STREAMS, "a.k = b.k", memory="9 rows", shed={"policy": "age", "buckets": 0})
-    assert policy.value.place == Option("buckets", policy="age")
-    assert str(policy.value).startswith("shed age: buckets: must be")
+        wr.Query(STREAMS, "a.k = b.k", memory="9 rows", shed={"policy": "age", "age_bins": 0})
+    assert policy.value.place == Option("age_bins", policy="age")
+    assert str(policy.value).startswith("shed age: age_bins: must be")
 
 
 def test_a_place_is_filled_in_from_outside_and_located_once():
@@ -163,8 +163,8 @@ def test_values_show_themselves_in_notebooks():
             "wr.join: unknown option 'withn'. Did you mean 'within'",
         ),
         (
-            lambda: wr.policies.Age(bucket=3),
-            "wr.policies.Age: unknown option 'bucket'. Did you mean 'buckets'",
+            lambda: wr.policies.Age(age_bin=3),
+            "wr.policies.Age: unknown option 'age_bin'. Did you mean 'age_bins'",
         ),
         (lambda: wr.Operator(wr.Query(STREAMS, "a.k = b.k"), schema={}), "Did you mean 'schemas'"),
         (lambda: wr.explain(wr.Query(STREAMS, "a.k = b.k"), rate={}), "Did you mean 'rates'"),

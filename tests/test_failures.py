@@ -278,7 +278,7 @@ def test_a_shared_join_goes_on_from_its_snapshot_with_the_other_rule() -> None:
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_rows_that_wait_in_a_buffer_count_once(how: str) -> None:
     on = "a.k = b.k and coalesce(cast(a.s as int), 1) > 0"
-    shed = wr.policies.Harvesting(buffer=100_000)
+    shed = wr.policies.Harvesting(buffer_rows=100_000)
     clock = itertools.count(step=0.004).__next__
     operator = wr.Operator(two(on, how=how, on_error="null", deadline="100 ms", shed=shed), clock=clock)
     waited = 0
@@ -356,7 +356,7 @@ def test_nan_matches_what_the_query_says() -> None:
         ("nanvl(a.x, 2) = b.x", {(0, 1)}, {(0, 1)}),
     ]:
         for rule, want in (("spark", spark), ("never", never)):
-            query = two(on, nan=rule, cross=True)
+            query = two(on, nan=rule, allow_cross_join=True)
             got = wr.Operator(query).process({"a": a, "b": b})
             assert set(results.ids(got)) == want, (on, rule)
             assert results.ids(wr.testing.exact_answer(query, {"a": a, "b": b})) == results.ids(got)

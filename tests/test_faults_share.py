@@ -82,7 +82,7 @@ def test_kill_9_around_queries_that_come_and_go(drivers: Drivers, at: Place) -> 
 def test_kill_9_with_rows_carried_over(drivers: Drivers, at: Place, control: bool) -> None:
     """A deadline that leaves the large windows for later, and after it none: what was carried over in a state
     that outlived its process is served once."""
-    settings = {"windows": WINDOWS, "schedule": "swf", "backlog": 1_000_000, "control": control}
+    settings = {"windows": WINDOWS, "schedule": "swf", "max_backlog": 1_000_000, "control": control}
     (at / "control").mkdir()
     if control:
         send(at, end=FILES - 1)
@@ -117,7 +117,7 @@ def test_tasks_and_workers_that_fail(drivers: Drivers, at: Place) -> None:
 
 def test_twins_carry_over_the_same(drivers: Drivers, at: Place) -> None:
     """Every task runs twice at the same time; the state may be of one and the results of the other."""
-    settings = {"windows": WINDOWS, "schedule": "greedy", "backlog": 1_000_000}
+    settings = {"windows": WINDOWS, "schedule": "greedy", "max_backlog": 1_000_000}
     drivers.driver.run("twins", at.arrive(FILES - 1), deadline="1 us", **settings)
     drivers.driver.run("twins", at.arrive(), **settings)
     assert_each_as_alone(at, changed=False)

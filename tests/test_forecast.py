@@ -69,7 +69,10 @@ def test_explain_tells_what_memory_buys() -> None:
     schema = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "p": pa.string()})
     text = str(
         wr.explain(
-            two("100 rows"), {"a": schema, "b": schema}, rates={"a": 50.0, "b": 50.0}, curves={"a": (1, 2, 8)}
+            two("100 rows"),
+            {"a": schema, "b": schema},
+            rates={"a": 50.0, "b": 50.0},
+            age_curves={"a": (1, 2, 8)},
         )
     )
     assert "95 % needs" in text and "100 rows give about" in text

@@ -48,7 +48,7 @@ def test_what_is_foretold_of_bursts_comes_true(policy: str) -> None:
     exact = run(query(), tables)[1]
     times = np.sort(np.concatenate([t["ts"].cast(pa.int64()).to_numpy() for t in tables.values()]))
     most = int((np.arange(len(times)) + 1 - np.searchsorted(times, times - SPAN * 10**6)).max())
-    explained = wr.explain(query(memory=f"{most // 4} rows", shed=policy), data=tables)
+    explained = wr.explain(query(memory=f"{most // 4} rows", shed=policy), sample=tables)
     assert explained.recall is not None and explained.recall.memory[-1] == pytest.approx(most, rel=0.15)
     for part in (0.1, 0.25, 0.5):
         limit = round(part * most)

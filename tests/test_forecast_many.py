@@ -95,7 +95,7 @@ def test_what_is_explained_of_three_streams_comes_true(
     whole = sum(rows.num_rows for rows in tables.values()) * SPAN // SECONDS
     exact = found_later(wr.Query(streams, on), tables)
     query = wr.Query(streams, on, memory=f"{whole} rows", shed=policy)
-    curve = wr.explain(query, data=between(tables, 0, LEARNED)).recall
+    curve = wr.explain(query, sample=between(tables, 0, LEARNED)).recall
     assert curve is not None and curve.at(curve.memory[-1]) == pytest.approx(1.0)
     for part in (0.15, 0.3, 0.6):
         limit = int(part * whole)

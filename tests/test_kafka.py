@@ -198,7 +198,7 @@ def test_kill_9_of_the_driver_in_mid_stream(topics: Topics, tmp_path: Path, sink
 
 def started(file: Path) -> subprocess.Popen[bytes]:
     """`windrow run` in a process of its own, which gets the connector by the description's settings."""
-    given = f"run.settings={{ 'spark.jars' = '{','.join(jars('connector'))}' }}"
+    given = f"run.spark_conf={{ 'spark.jars' = '{','.join(jars('connector'))}' }}"
     command = [
         sys.executable,
         "-c",

@@ -146,7 +146,7 @@ def test_the_recall_is_known(policy: str) -> None:
 
 
 def test_without_monitored_rows_the_recall_is_not_known() -> None:
-    limited = wr.Operator(two("250 rows", POLICIES["random"](monitor=0.0)))
+    limited = wr.Operator(two("250 rows", POLICIES["random"](monitor_fraction=0.0)))
     for tables in calls(4):
         limited.process(tables)
     measured = limited.metrics()
@@ -179,7 +179,7 @@ def test_eager_the_limit_holds_after_every_row() -> None:
 
 def test_memory_is_divided_as_asked() -> None:
     for split, wanted in (("equal", (50, 50)), ({"a": 3.0, "b": 1.0}, (75, 25))):
-        operator = wr.Operator(two("100 rows", POLICIES["fifo"](split=split, monitor=0.0)))
+        operator = wr.Operator(two("100 rows", POLICIES["fifo"](split=split, monitor_fraction=0.0)))
         for tables in calls(3):
             operator.process(tables)
         assert tuple(s.window_rows for s in operator.metrics().streams.values()) == wanted
@@ -224,7 +224,7 @@ def test_a_sample_needs_a_limit(name: str) -> None:
     [
         ({"split": "fair"}, "(?i)unknown split 'fair'"),
         ({"split": {"a": 0.0}}, "a share above 0"),
-        ({"monitor": 0.9}, "from 0 to 0.5, got 0.9"),
+        ({"monitor_fraction": 0.9}, "from 0 to 0.5, got 0.9"),
     ],
 )
 def test_policies_that_make_no_sense(options: dict[str, Any], message: str) -> None:

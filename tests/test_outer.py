@@ -180,7 +180,7 @@ def test_the_oracle_agrees_with_duckdb(case: OuterCase) -> None:
     # With how="anti" a condition on the first stream alone filters it, as in WHERE.
     assume(case.how != "anti" or not any(t.aliases == ("a",) for t in case.terms))
     calls = [{alias: list(range(table.num_rows)) for alias, table in case.tables.items()}]
-    everything = replace(case, calls=calls, options={"cross": True})
+    everything = replace(case, calls=calls, options={"allow_cross_join": True})
     assert everything.answer() == duckdb_answer(everything)
 
 
@@ -287,7 +287,11 @@ def test_bad_kinds_are_refused(streams: dict, options: dict, told: str) -> None:
     ("on", "how", "told"),
     [
         ("a.k = b.k", {"c": "optional"}, r"on: no condition links \['c'\] with 'a'"),
-        ("a.k = c.k and b.k = c.k", {"c": "optional"}, r"on: no condition on required streams .* cross=True"),
+        (
+            "a.k = c.k and b.k = c.k",
+            {"c": "optional"},
+            r"on: no condition on required streams .* allow_cross_join=True",
+        ),
         ("a.k = b.k and b.k = c.k", {"b": "exists", "c": "optional"}, r"b.k = c.k refers to 'b'.*'exists'"),
     ],
 )

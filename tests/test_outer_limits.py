@@ -69,7 +69,7 @@ def test_uncertainty_ends_with_the_losses() -> None:
 
 # --- Under a deadline, on a virtual clock ------------------------------------------------------------------
 
-TIMED = [*POLICIES, wr.policies.Harvesting(buffer=20), wr.policies.Dropping(buffer=5)]
+TIMED = [*POLICIES, wr.policies.Harvesting(buffer_rows=20), wr.policies.Dropping(buffer_rows=5)]
 
 
 @pytest.mark.parametrize("policy", TIMED, ids=str)
@@ -83,7 +83,7 @@ TIMED = [*POLICIES, wr.policies.Harvesting(buffer=20), wr.policies.Dropping(buff
 def test_what_is_certain_is_right_in_no_time(
     policy: Any, case: OuterCase, capacity: float, cut: int | None, limit: str | None
 ) -> None:
-    assume(not case.counted or getattr(policy, "buffer", None) is None)
+    assume(not case.counted or getattr(policy, "buffer_rows", None) is None)
     settings = {"memory": limit, "shed": ("random", policy)} if limit else {"shed": policy}
     output, measured = play(case, capacity, cut, deadline="1 second", **settings)
     answer, told = case.answer(), CERTAIN in output.column_names

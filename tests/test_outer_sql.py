@@ -148,9 +148,9 @@ def test_layouts_that_would_part_matches_are_refused(how: str, partitioning: str
     settings = {"time": "ts", "within": "5 s", "how": how, "partitions": 3, "partitioning": partitioning}
     with pytest.raises(wr.QueryError, match=told):
         wr.join(frames, on="a.k = b.k and abs(a.x - b.x) < 1", **settings)
-    with pytest.raises(wr.QueryError, match="spread: only inner joins"):
-        spread = {"key": [1], "ways": 2}
-        wr.join(frames, on="a.k = b.k", **settings | {"partitioning": None, "spread": spread})
+    with pytest.raises(wr.QueryError, match="skewed_keys: only inner joins"):
+        skewed = {"values": [1], "splits": 2}
+        wr.join(frames, on="a.k = b.k", **settings | {"partitioning": None, "skewed_keys": skewed})
 
 
 def test_results_say_whether_they_are_certain() -> None:

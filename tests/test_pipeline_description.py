@@ -38,7 +38,7 @@ order = ["b", "a"]
 [aggregate]
 time = "b.at"
 window = "1 minute"
-watermark = "5 seconds"
+watermark_delay = "5 seconds"
 aggregates = ["count(*) as n"]
 
 [sink]
@@ -111,7 +111,7 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         ('checkpoint = "checkpoint"', "", "run: 'checkpoint' is missing"),
         ('trigger = "5 seconds"', 'trigger = "continuous"', "run: trigger: 'continuous' is not supported"),
         ('trigger = "5 seconds"', 'trigger = "availble now"', "Did you mean 'available now'"),
-        ('watermark = "5 seconds"', "", "aggregate: 'watermark' is missing"),
+        ('watermark_delay = "5 seconds"', "", "aggregate: 'watermark_delay' is missing"),
         ('window = "1 minute"', 'window = "0 s"', "aggregate: window: must be positive, got 0 s"),
         ('window = "1 minute"', 'window = "1 minute"\nslide = "2 min"', "slide: must not exceed the window"),
         (
@@ -120,20 +120,24 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
             r"sink: mode: unknown mode 'apend'. Did you mean 'append'\?",
         ),
         ('path = "s3:', 'mode = "update"\npath = "s3:', "sink: 'parquet' files only take mode 'append'"),
-        ('watermark = "5 seconds"', 'watermark = "x"', "aggregate: watermark: expected a duration"),
+        (
+            'watermark_delay = "5 seconds"',
+            'watermark_delay = "x"',
+            "aggregate: watermark_delay: expected a duration",
+        ),
         ("[join]", "[join]\npartitions = 0", "join: partitions: must be a whole number of at least 1, got 0"),
-        ("[join]", "[join]\ncross = 1", "join: cross: expected true or false, got 1"),
+        ("[join]", "[join]\ncross = 1", "join: allow_cross_join: expected true or false, got 1"),
         ("[join]", "[join]\nmemory = '1 fish'", "join: memory: expected '256 MiB'"),
         ("[join]", "[join]\nmemory = '1 MiB'\nshed = 'aeg'", "join: shed: .*Did you mean 'age'"),
         (
             "[join]",
-            "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', bucket = 3}",
-            "toml: join: shed age: unknown setting 'bucket'.*'buckets'",
+            "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', age_bin = 3}",
+            "toml: join: shed age: unknown setting 'age_bin'.*'age_bins'",
         ),
         (
             "[join]",
-            "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', buckets = 0}",
-            "toml: join: shed age: buckets: must be a whole number",
+            "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', age_bins = 0}",
+            "toml: join: shed age: age_bins: must be a whole number",
         ),
         ("[join]", "[join", "is not valid TOML: "),
         (
@@ -247,7 +251,7 @@ def test_a_run_that_fails_ends_with_a_sentence_and_code_1(auctions, tmp_path):
     ran = run(auctions, "--set", failing, *elsewhere)
     assert ran.exit_code == 1, ran.output
     assert ran.output.strip().splitlines()[-1].endswith("no luck today")
-    batch = run(auctions, "--set", failing, "--set", "run.trigger=batch", "--trace", *elsewhere)
+    batch = run(auctions, "--set", failing, "--set", "run.trigger=batch", "--stacktrace", *elsewhere)
     assert batch.exit_code == 1, batch.output
     sentence, *report = batch.output.strip().splitlines()
     assert sentence.endswith("no luck today") and "SQLSTATE" not in sentence

@@ -69,7 +69,7 @@ def check_memory_is_explained(file: Path, joins: list[dict]) -> None:
 
 def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
     file, parts = set_up(tmp_path, "auctions", seconds=120, rate=10, files=3)
-    ran = run(file, "--metrics", tmp_path / "made" / "metrics.jsonl", "--partitions")
+    ran = run(file, "--metrics", tmp_path / "made" / "metrics.jsonl", "--per-partition")
     assert ran.exit_code == 0, ran.output
     assert written(spark, tmp_path / "results/auctions") == hot_bids(parts)
 

@@ -171,7 +171,7 @@ COMPARISONS = {
 
 @pytest.mark.parametrize("on", COMPARISONS)
 def test_everything_but_equality(on: str) -> None:
-    assert matches(on, A, B, cross=True) == COMPARISONS[on]
+    assert matches(on, A, B, allow_cross_join=True) == COMPARISONS[on]
 
 
 @pytest.mark.parametrize("access", ["sorted", "scan"])
@@ -279,17 +279,17 @@ def test_a_cross_product_must_be_allowed() -> None:
     streams = {alias: wr.Stream("ts", "2 seconds") for alias in "ab"}
     tables = {alias: tiny([0, 2, 4], x=[1, 2, 3]) for alias in "ab"}
     near = Counter((x, y) for x in range(3) for y in range(3) if abs(x - y) <= 1)
-    assert play(wr.Query(streams, "true", cross=True), tables) == near
-    got = play(wr.Query(streams, "a.x > 1", cross=True), tables)
+    assert play(wr.Query(streams, "true", allow_cross_join=True), tables) == near
+    got = play(wr.Query(streams, "a.x > 1", allow_cross_join=True), tables)
     assert got == Counter({pair: 1 for pair in near if pair[0] > 0})
-    with pytest.raises(wr.QueryError, match="cross"):
+    with pytest.raises(wr.QueryError, match="allow_cross_join"):
         play(wr.Query(streams, "a.x > 1"), tables)
 
 
 def test_a_cross_product_of_two_pairs() -> None:
     streams = {alias: wr.Stream("ts", "1 hour") for alias in "abcd"}
     tables = {alias: tiny([0, 1], x=[1, 2]) for alias in "abcd"}
-    got = play(wr.Query(streams, "a.x = b.x and c.x = d.x", cross=True), tables)
+    got = play(wr.Query(streams, "a.x = b.x and c.x = d.x", allow_cross_join=True), tables)
     assert got == Counter([(p, p, q, q) for p in range(2) for q in range(2)])
 
 

@@ -132,6 +132,6 @@ def test_whatever_duckdb_says(on: str) -> None:
         for alias, table in tables.items():
             connection.register(alias, table)
         want = Counter(connection.execute(f"select a.id, b.id from a, b where {on}").fetchall())
-    query = wr.Query({alias: wr.Stream("ts", "1 hour") for alias in "ab"}, on, cross=True)
+    query = wr.Query({alias: wr.Stream("ts", "1 hour") for alias in "ab"}, on, allow_cross_join=True)
     assert play(query, tables) == want
     assert play(query, {"b": tables["b"]}, {"a": tables["a"]}) == want

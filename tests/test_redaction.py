@@ -213,7 +213,7 @@ def test_a_pipeline_is_checked_without_showing_secrets(auctions: Path) -> None:
         f"sink.path=s3a://key:{SECRET}@bucket/results",
         f"sink.options={{ password = '{SECRET}' }}",
         f"run.checkpoint=s3a://bucket/checkpoint?token={SECRET}",
-        f"run.settings={{ 'spark.hadoop.fs.s3a.secret.key' = '{SECRET}' }}",
+        f"run.spark_conf={{ 'spark.hadoop.fs.s3a.secret.key' = '{SECRET}' }}",
     ]
     options = [part for change in changes for part in ("--set", change)]
     plain, as_json = (windrow_run(auctions, "--check", *options, *more) for more in ([], ["--json"]))
@@ -236,7 +236,7 @@ def test_a_pipeline_is_checked_without_showing_secrets(auctions: Path) -> None:
     ],
 )
 def test_mistakes_in_a_pipeline_are_told_without_secrets(auctions: Path, change: str) -> None:
-    ran = windrow_run(auctions, "--check", "--trace", "--set", change)
+    ran = windrow_run(auctions, "--check", "--stacktrace", "--set", change)
     assert ran.exit_code == 2 and ran.stderr
     assert SECRET not in ran.output + ran.stderr
 

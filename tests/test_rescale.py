@@ -78,19 +78,19 @@ class Restarted:
         queries = {name: asked.query(self.case.case) for name, asked in self.case.asked.items()}
         return [*shared(queries, self.schemas)]
 
-    def start(self, partitions: int, partitioning: str | None, spread: Mapping[str, Any] | None) -> None:
+    def start(self, partitions: int, partitioning: str | None, skewed: Mapping[str, Any] | None) -> None:
         self.running = [
             PartitionedJoin(
-                query, self.schemas, str(self.root), partitions, partitioning, spread, kind, f"join{number}"
+                query, self.schemas, str(self.root), partitions, partitioning, skewed, kind, f"join{number}"
             )
             for number, (query, kind) in enumerate(self.joins())
         ]
 
-    def rescale(self, partitions: int, partitioning: str | None, spread: Mapping[str, Any] | None) -> None:
+    def rescale(self, partitions: int, partitioning: str | None, skewed: Mapping[str, Any] | None) -> None:
         """Beforehand, as the command does it. The next start may ask for the same layout, or another."""
         for join in stored_joins(str(self.root)):
             try:
-                join.rescale(Execution(partitions, None, None, partitioning, spread), threads=1)
+                join.rescale(Execution(partitions, None, None, partitioning, skewed), threads=1)
             except wr.StateError as error:
                 if "without the program that runs it" not in str(error):
                     raise
@@ -107,7 +107,7 @@ class Restarted:
         """Whether no layout was refused. One that is refused leaves the state as it was: the join goes on in
         the old layout."""
         case = self.case
-        first = (case.partitions, case.partitioning, case.spread)
+        first = (case.partitions, case.partitioning, case.skewed_keys)
         stages = [(first, 0, case.restart), (case.then, case.restart, case.back)]
         stages.append((first, case.back, len(case.case.calls)))
         before, refused = first, 0

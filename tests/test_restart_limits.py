@@ -138,7 +138,7 @@ def test_columns_and_lateness_of_shared_queries_may_change(deadline: str | None)
         )
         return {"large": large, "small": wr.Subscription(small, select=["a.id as x", "b.id as y"])}
 
-    options: dict[str, Any] = {"deadline": deadline, "backlog": 10**6, "schedule": "swf"}
+    options: dict[str, Any] = {"deadline": deadline, "max_backlog": 10**6, "schedule": "swf"}
     op = wr.SharedOperator(queries("1 s"), clock=ticking(), **options)
     old = [
         {
@@ -176,13 +176,14 @@ OPTIONS = {
     "deadline": [
         wr.policies.Harvesting(),
         wr.policies.Harvesting(whole_calls=False),
-        wr.policies.Harvesting(buffer=20),
-        wr.policies.Harvesting(conserve=True),
-        wr.policies.Harvesting(interval="1 second"),
+        wr.policies.Harvesting(buffer_rows=20),
+        wr.policies.Harvesting(conserve_memory=True),
+        wr.policies.Harvesting(adaptation_interval="1 second"),
         wr.policies.Dropping(),
     ],
     "memory": [
-        wr.policies.Auto(), wr.policies.Auto(monitor=0), wr.policies.Fifo(monitor=0), wr.policies.Greedy(),
+        wr.policies.Auto(), wr.policies.Auto(monitor_fraction=0),
+        wr.policies.Fifo(monitor_fraction=0), wr.policies.Greedy(),
     ],
 }  # fmt: skip
 

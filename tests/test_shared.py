@@ -76,7 +76,7 @@ def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted)
     def check(drawn, deadline: str, backlog: int | None, restarts: frozenset[int]) -> None:
         case, asked = drawn
         queries = {name: a.query(case) for name, a in asked.items()}
-        options = {"schedule": schedule, "deadline": deadline, "backlog": backlog, "clock": ticking()}
+        options = {"schedule": schedule, "deadline": deadline, "max_backlog": backlog, "clock": ticking()}
         op = wr.SharedOperator(queries, schemas=schemas_of(case), **options)
         outputs = []
         for number, call in enumerate(case.inputs()):
@@ -103,7 +103,7 @@ def test_who_repeats_a_call_leaves_off_at_the_same_place(counted):
     def check(drawn, schedule: str) -> None:
         case, asked = drawn
         queries = {name: a.query(case) for name, a in asked.items()}
-        options = {"schedule": schedule, "deadline": "500 ms", "backlog": 10_000}
+        options = {"schedule": schedule, "deadline": "500 ms", "max_backlog": 10_000}
         op = wr.SharedOperator(queries, schemas=schemas_of(case), clock=ticking(), **options)
         for number, call in enumerate(case.inputs()):
             if number % 4:

@@ -240,7 +240,7 @@ def test_a_query_that_is_over_gets_what_was_carried_over(at, still):
     """And what is carried over outlives a restart between the change and the next call, with the deadline or
     without it."""
     queries = {"small": query("1 s"), "large": query("1 min")}
-    options = {"schedule": "swf", "deadline": "1 ms", "backlog": 10**6, "clock": ticking()}
+    options = {"schedule": "swf", "deadline": "1 ms", "max_backlog": 10**6, "clock": ticking()}
     op = wr.SharedOperator(queries, **options)
     calls = [{"a": rows(n, 100, 10 * n, 10), "b": rows(20 + n, 100, 10 * n, 10)} for n in range(6)]
     got = [op.process(call)["large"] for call in calls[:3]]
@@ -333,7 +333,7 @@ def test_response_times_under_a_deadline():
         {"small": query("1 s"), "large": query("1 min")},
         "swf",
         deadline="100 ms",
-        backlog=10**6,
+        max_backlog=10**6,
         clock=ticking(),
     )
     for n in range(12):

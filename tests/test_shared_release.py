@@ -98,7 +98,7 @@ def test_releases_add_up_to_the_answer(schedule, counted):
         seen = op.metrics()
         assert {n: q.results for n, q in seen.queries.items()} == {n: len(rows) for n, rows in got.items()}
         assert all(q.backlog_rows == 0 for q in seen.queries.values())
-        assert op.progress.rows_waiting == op.progress.results_held == 0
+        assert op.progress.backlog_rows == op.progress.results_held == 0
 
     check()
 
@@ -176,9 +176,9 @@ def test_rows_that_nobody_asks_for_stay_in_the_backlog():
     for row in streams(1, 30):
         op.releases(row)
         want += Counter(ids_in_order(plain.process(row)["q8"]))
-    assert op.progress.rows_waiting == op.metrics().queries["q8"].backlog_rows == 30
+    assert op.progress.backlog_rows == op.metrics().queries["q8"].backlog_rows == 30
     assert Counter(ids_in_order(op.finish()["q8"])) == want
-    assert op.progress.rows_waiting == 0
+    assert op.progress.backlog_rows == 0
     assert op.metrics().joins[0].results == plain.metrics().joins[0].results
 
 

@@ -13,7 +13,7 @@ from windrow.model.policies.importance import Greedy
 @pytest.mark.parametrize("monitor", [0.0, 0.3])
 def test_fifo_is_fair(monitor: float) -> None:
     """Rows that stay only to be watched do not count as kept."""
-    operator = wr.Operator(query("ab", 20, Fifo(split="equal", monitor=monitor), evaluate="eager"))
+    operator = wr.Operator(query("ab", 20, Fifo(split="equal", monitor_fraction=monitor), evaluate="eager"))
     operator.process(every_second(200))
     assert operator.metrics().quality.fairness == pytest.approx(1.0, abs=0.05 if monitor else 1e-9)
 

@@ -66,8 +66,8 @@ TWO = [
     PpsCluster(p=0.3, split={"a": 1, "b": 3}),
     Uniform(),
     Uniform(p=0.3),
-    Uniform(model="age", monitor=0.2),
-    Uniform(reach=0, monitor=0.2),
+    Uniform(model="age", monitor_fraction=0.2),
+    Uniform(reach=0, monitor_fraction=0.2),
 ]
 THREE = [Cluster(), Cluster(p=1.0), PpsCluster()]
 
@@ -124,7 +124,7 @@ def test_the_paper_loses_what_a_row_brings_beyond_what_is_expected_of_it() -> No
     """Without reach and monitored rows the sample is biased, as Memory says of a wrong n (s. 4.3)."""
     data = {alias: rows_of(k, 60, 8, 100) for k, alias in enumerate("ab")}
     exact = wr.Operator(query("ab")).process(data).num_rows
-    policy = Uniform(reach=0, monitor=0, expected={a: dict.fromkeys(range(800), 2.0) for a in "ab"})
+    policy = Uniform(reach=0, monitor_fraction=0, expected={a: dict.fromkeys(range(800), 2.0) for a in "ab"})
     results = wr.Operator(query("ab", memory="800 rows", shed=policy)).process(data)
     assert results["weight"].to_numpy().sum() < 0.8 * exact
 
@@ -138,8 +138,8 @@ def test_the_paper_loses_what_a_row_brings_beyond_what_is_expected_of_it() -> No
     [
         Cluster(p=0.3),
         PpsCluster(expected={a: {k: 2.0 - k / 8 for k in range(8)} for a in "abc"}),
-        Uniform(p=0.3, monitor=0),
-        Uniform(p=0.3, monitor=0, model="age", curves={"a": (3.0, 1.0), "b": (2.0,)}),
+        Uniform(p=0.3, monitor_fraction=0),
+        Uniform(p=0.3, monitor_fraction=0, model="age", age_curves={"a": (3.0, 1.0), "b": (2.0,)}),
     ],
     ids=str,
 )
@@ -150,7 +150,9 @@ def test_the_quantum_does_not_change_the_sample(aliases: str, policy: MemoryPoli
         assert policy.expected is not None
         policy = PpsCluster(expected={a: policy.expected[a] for a in aliases})
     if isinstance(policy, Uniform) and policy.model is None:
-        policy = Uniform(p=0.3, monitor=0, expected={a: dict.fromkeys(range(8), 4.0) for a in aliases})
+        policy = Uniform(
+            p=0.3, monitor_fraction=0, expected={a: dict.fromkeys(range(8), 4.0) for a in aliases}
+        )
     data = {alias: rows_of(k, 80, 8) for k, alias in enumerate(aliases)}
     samples = []
     for evaluate in ("eager", "every 7 rows", "every 30 seconds", None):
@@ -266,7 +268,7 @@ def test_weights_and_clusters_are_what_an_estimate_needs() -> None:
     exact = wr.Operator(query("ab")).process(data).num_rows
     for shed in ("cluster", "pps-cluster", "uniform"):
         results = wr.Operator(query("ab", memory="120 rows", shed=shed)).process(data)
-        (told,) = wr.estimate(results, time="a.ts", every="1 hour", confidence=0.999).to_pylist()
+        (told,) = wr.estimate(results, time="a.ts", window="1 hour", confidence=0.999).to_pylist()
         assert told["low"] <= exact <= told["high"]
         assert told["high"] - told["low"] < exact
         assert not told["exact"]
@@ -284,9 +286,9 @@ def test_weights_and_clusters_are_what_an_estimate_needs() -> None:
         (lambda: Cluster(half_life=0), "half_life: must be above 0"),
         (lambda: Uniform(model="agee"), "Did you mean 'age'"),
         (lambda: Uniform(reach=-1), "reach: must be"),
-        (lambda: Uniform(buckets=0), "buckets: must be"),
-        (lambda: Uniform(width=3), "width: must be"),
-        (lambda: Uniform(model="age", monitor=0), "pass curves, or monitor"),
+        (lambda: Uniform(age_bins=0), "age_bins: must be"),
+        (lambda: Uniform(sketch_width=3), "sketch_width: must be"),
+        (lambda: Uniform(model="age", monitor_fraction=0), "pass age_curves=... or set monitor_fraction"),
         (lambda: PpsCluster(expected={"a": {1: -2.0}}), "results by value, from 0 up"),
         (
             lambda: query("abc", memory="100 rows", shed="uniform"),
@@ -305,7 +307,7 @@ def test_wrong_settings_are_refused(wrong: Callable[[], object], told: str) -> N
     [
         (PpsCluster(expected={"c": {1: 2.0}}), "unknown stream 'c'"),
         (PpsCluster(expected={"a": {"x": 2.0}}), "give values of a.k"),
-        (Uniform(model="age", curves={"c": (1.0,)}), "unknown stream 'c'"),
+        (Uniform(model="age", age_curves={"c": (1.0,)}), "unknown stream 'c'"),
     ],
 )
 def test_settings_that_do_not_fit_the_streams_are_refused(shed: MemoryPolicy, told: str) -> None:

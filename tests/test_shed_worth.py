@@ -47,7 +47,7 @@ def test_all_equally_important() -> None:
 
 def test_the_recall_of_importance_is_known() -> None:
     tables = [feeds("ab", 600, keys=20, seed=n, start=600 * n) for n in range(5)]
-    described = query("ab", 100, Importance(by=by("ab"), monitor=0.2), within=200)
+    described = query("ab", 100, Importance(by=by("ab"), monitor_fraction=0.2), within=200)
     limited, exact = wr.Operator(described), wr.Operator(replace(described, memory=None))
     true = 0.0
     for batch in tables:
@@ -74,7 +74,7 @@ def test_lookup_and_expression_agree() -> None:
 
 
 def test_null_and_nan_count_as_unimportant() -> None:
-    operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor=0.0)))
+    operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor_fraction=0.0)))
     a = {"ts": [0, 1, 2, 3], "k": [1, 1, 1, 1], "imp": pa.array([None, math.nan, 3.0, 0.0])}
     operator.process({"a": timed(a), "b": timed({"ts": [4], "k": [1], "imp": [1.0]})})
     quality = operator.metrics().quality
@@ -209,7 +209,7 @@ def test_tables_that_make_no_sense(values: dict[Any, Any], message: str) -> None
 
 def test_a_new_function_holds_from_its_time_on() -> None:
     """Rows held are judged anew, and results from then on."""
-    operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor=0.0), evaluate="eager"))
+    operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor_fraction=0.0), evaluate="eager"))
     first = timed({"ts": [0, 1], "k": [1, 2], "imp": [3.0, 4.0]})
     operator.process({"a": first, "b": first.slice(0, 0)})
     ranking(operator).change_importance(5 * SECOND, {"a": "10 * a.imp", "b": Lookup("k", {1: 7.0})})
@@ -220,7 +220,7 @@ def test_a_new_function_holds_from_its_time_on() -> None:
 
 
 def test_of_several_functions_the_newest_holds_that_is_due() -> None:
-    operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor=0.0), evaluate="eager"))
+    operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor_fraction=0.0), evaluate="eager"))
     rows = timed({"ts": [0], "k": [1], "imp": [1.0]})
     operator.process({"a": rows, "b": rows.slice(0, 0)})
     for at, factor in ((6, 300), (2, 100), (3, 200), (3, 250)):

@@ -23,10 +23,12 @@ NEAR = {"near": lambda x, y: None not in (x, y) and abs(x - y) < 0.1}
 def both(on: str, aliases: str = "ab", within="2 seconds", **options):
     """The answer of Spark and of the operator."""
     functions = options.get("functions") or {}
-    query = wr.Query({a: wr.Stream("ts", within) for a in aliases}, on, cross=True, functions=functions)
+    query = wr.Query(
+        {a: wr.Stream("ts", within) for a in aliases}, on, allow_cross_join=True, functions=functions
+    )
     tables = {a: TABLES[a] for a in aliases}
     frames = {a: frame(t) for a, t in tables.items()}
-    out = join(frames, on, "ts", within, **{"partitions": 4, "cross": True, **options})
+    out = join(frames, on, "ts", within, **{"partitions": 4, "allow_cross_join": True, **options})
     return found(out), in_process(query, tables)
 
 
@@ -38,7 +40,7 @@ def both(on: str, aliases: str = "ab", within="2 seconds", **options):
         ("a.s = b.s", "ab", {}),
         ("a.k + 1 = b.x * 2", "ab", {}),
         ("cast(a.k as decimal(20, 2)) = cast(b.x as decimal(10, 3))", "ab", {}),
-        ("a.k = b.k", "ab", {"spread": {"key": [3, 4], "ways": 4}}),
+        ("a.k = b.k", "ab", {"skewed_keys": {"values": [3, 4], "splits": 4}}),
         ("a.k = b.k", "ab", {"partitioning": "grid", "partitions": 5}),
         ("abs(a.x - b.x) <= 0.25", "ab", {}),
         ("abs(a.k - b.k) < 2", "ab", {"partitioning": "range(1)"}),
@@ -53,7 +55,7 @@ def both(on: str, aliases: str = "ab", within="2 seconds", **options):
         ("a.k = b.k and b.k = c.k", "abc", {}),
         ("a.k = b.k and abs(b.x - c.x) <= 1", "abc", {}),
         ("abs(a.x - b.x) <= 0.25 and abs(b.x - c.x) <= 1", "abc", {}),
-        ("a.k = b.k and a.k < c.k", "abc", {"partitions": 6, "spread": {"key": [0], "ways": 2}}),
+        ("a.k = b.k and a.k < c.k", "abc", {"partitions": 6, "skewed_keys": {"values": [0], "splits": 2}}),
     ],
 )
 def test_every_partitioning_finds_each_result_once(on, aliases, options):

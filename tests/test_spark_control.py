@@ -32,10 +32,10 @@ POISON = [
 class Messages(Stream):
     def put_all(self, *documents: object) -> None:
         texts = [d if isinstance(d, str) else json.dumps(d) for d in documents]
-        self.put(pa.table({"document": pa.array(texts, pa.string())}))
+        self.put(pa.table({"value": pa.array(texts, pa.string())}))
 
     def read(self):
-        reader = spark().readStream.schema("document string").option("maxFilesPerTrigger", 1)
+        reader = spark().readStream.schema("value string").option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.directory))
 
 

@@ -40,7 +40,7 @@ def lagging(alias: str, number: int) -> pa.Table:
 
 def joined(streams: dict[str, Any], path: Path | None, **options: Any):
     where = {} if path is None else {"state": str(path / "state")}
-    settings = {"access": "scan", "partitioning": "one", **where, **options}
+    settings = {"access": "scan", "partitioning": "single", **where, **options}
     return join(streams, ON, "ts", "4 seconds", **settings)
 
 
@@ -86,5 +86,5 @@ def test_a_deadline_that_makes_no_sense_is_told_before_anything_runs(tmp_path):
     frames = {alias: frame(lagging(alias, 0)) for alias in "abc"}
     assert "must be positive" in failing(lambda: joined(frames, None, deadline="0 seconds"))
     assert "Did you mean 'harvest'" in failing(lambda: joined(frames, None, deadline="1 s", shed="harvset"))
-    waiting = wr.policies.Harvesting(buffer=5)
-    assert "leave buffer= out" in failing(lambda: joined(frames, None, deadline="1 s", shed=waiting))
+    waiting = wr.policies.Harvesting(buffer_rows=5)
+    assert "leave buffer_rows= out" in failing(lambda: joined(frames, None, deadline="1 s", shed=waiting))

@@ -102,7 +102,7 @@ def test_a_batch_frame_under_a_limit():
 
 class Documents(Stream):
     def read(self):
-        reader = spark().readStream.schema("document string").option("maxFilesPerTrigger", 1)
+        reader = spark().readStream.schema("value string").option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.directory))
 
 
@@ -114,7 +114,7 @@ def test_importance_changes_while_the_query_runs(two):
     put(streams, 0, FILES)
     changed = {"at": at, "importance": {"a": "a.k", "b": "b.k"}}
     texts = ['{"at": "noon"', json.dumps({"at": at, "importance": {"a": "a.nothing"}}), json.dumps(changed)]
-    control.put(pa.table({"document": texts}))
+    control.put(pa.table({"value": texts}))
     shed = wr.policies.Greedy(by={"a": "60 - a.k", "b": "60 - b.k"})
     ran = run(joined(path, streams, shed=shed, control=control.read()), path, ["a.k as k", "a.id as id"])
     told = metrics(ran)
@@ -209,6 +209,6 @@ def test_what_is_wrong_is_told_before_any_data_is_read(two):
         ({"memory": None, "shed": "uniform"}, "samples to stay inside a limit"),
         ({"memory": wr.MemoryPool("1 MiB", str(path / "pool")), "disk": "1 GiB"}, "disk: a pool divides"),
         ({"control": frame(rows(1, 2))}, "must be a stream"),
-        ({"control": streams["a"].read()}, "text column 'document'"),
+        ({"control": streams["a"].read()}, "text column 'value'"),
     ):
         assert message in failing(lambda options=options: joined(path, streams, **options))

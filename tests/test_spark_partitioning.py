@@ -19,12 +19,12 @@ def layout(
     partitions: int = 8,
     within: str = "1 s",
     wanted: str | None = None,
-    spread: SkewedKeys | None = None,
+    skewed: SkewedKeys | None = None,
 ) -> PartitionLayout:
     aliases = "abcd"[:streams]
-    query = wr.Query({a: wr.Stream("ts", within) for a in aliases}, on, cross=True)
+    query = wr.Query({a: wr.Stream("ts", within) for a in aliases}, on, allow_cross_join=True)
     join = BoundQuery.of(query, [COLUMNS] * streams)
-    return choose_layout(query, join.predicate, join.classes, partitions, wanted, spread)
+    return choose_layout(query, join.predicate, join.classes, partitions, wanted, skewed)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_rows_counted_per_key_stay_together():
     with pytest.raises(wr.QueryError, match="nothing to partition by grid"):
         layout("a.k = b.k", within="3 rows per key", wanted="grid")
     with pytest.raises(wr.QueryError, match="must stay together"):
-        layout("a.k = b.k", within="3 rows per key", spread=SkewedKeys((1,), 2))
+        layout("a.k = b.k", within="3 rows per key", skewed=SkewedKeys((1,), 2))
 
 
 def test_bad_wishes_are_refused():
@@ -79,7 +79,7 @@ def test_bad_wishes_are_refused():
         layout("a.k = b.k", wanted="rnge")
     with pytest.raises(wr.QueryError, match="nothing to partition by range"):
         layout("a.k = b.k", wanted="range")
-    with pytest.raises(wr.QueryError, match="9 ways are more than the 8"):
-        layout("a.k = b.k", spread=SkewedKeys((1,), 9))
-    with pytest.raises(wr.QueryError, match="ways must be"):
-        SkewedKeys.parse({"key": [1], "ways": 1})
+    with pytest.raises(wr.QueryError, match="9 splits are more than the 8"):
+        layout("a.k = b.k", skewed=SkewedKeys((1,), 9))
+    with pytest.raises(wr.QueryError, match="splits must be"):
+        SkewedKeys.parse({"values": [1], "splits": 1})

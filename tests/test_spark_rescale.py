@@ -55,11 +55,11 @@ class Restarted:
             "a.k = b.k",
             [
                 {"partitions": 3},
-                {"partitions": 3, "spread": {"key": [1, 2], "ways": 3}},
+                {"partitions": 3, "skewed_keys": {"values": [1, 2], "splits": 3}},
                 {"partitions": 4, "partitioning": "grid"},
             ],
         ),
-        ("abs(a.x - b.x) <= 0.25", [{"partitions": 4}, {"partitions": 2, "partitioning": "one"}]),
+        ("abs(a.x - b.x) <= 0.25", [{"partitions": 4}, {"partitions": 2, "partitioning": "single"}]),
     ],
 )
 def test_a_restart_in_another_layout_goes_on_exactly(

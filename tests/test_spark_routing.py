@@ -24,7 +24,7 @@ from windrow.spark.files.packed_rows import place_finder
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.partitioning import read_layout
 from windrow.spark.routing import Router, described
-from windrow.state.runs import SPREAD_VALUES
+from windrow.state.runs import SKEWED_VALUES
 
 EXTRA = {
     "c": "collate(s, 'UTF8_LCASE')",
@@ -115,7 +115,7 @@ def arrow(alias: str) -> pa.Table:
 
 
 def prepared(on: str, aliases: str = "ab", partitions: int = 8, **options) -> PreparedJoin:
-    query = wr.Query({a: wr.Stream("ts", "1 s") for a in aliases}, on, cross=True)
+    query = wr.Query({a: wr.Stream("ts", "1 s") for a in aliases}, on, allow_cross_join=True)
     return prepare({a: frame(a) for a in aliases}, query, Execution(partitions, **options))
 
 
@@ -202,7 +202,7 @@ def test_a_word_may_be_a_key_in_one_dimension_and_a_number_in_another():
     check([case])
 
 
-SPREAD = {
+SKEWED = {
     "a.s = b.s": ["x", ""],
     "a.s = lower(b.s)": ["x"],
     "a.i = b.i": [0, 1],
@@ -223,11 +223,11 @@ SPREAD = {
 }
 
 
-def test_spread_values_are_known_on_every_side():
-    cases = [prepared(on, spread={"key": values, "ways": 4}) for on, values in SPREAD.items()]
-    cases += [prepared(on, spread={"key": SPREAD[on], "ways": 2}) for on in list(SPREAD)[1:8:2]]
+def test_skewed_values_are_known_on_every_side():
+    cases = [prepared(on, skewed_keys={"values": values, "splits": 4}) for on, values in SKEWED.items()]
+    cases += [prepared(on, skewed_keys={"values": SKEWED[on], "splits": 2}) for on in list(SKEWED)[1:8:2]]
     copies = Counter((number, stream, row) for number, stream, row, _ in check(cases))
-    for number, case in enumerate(cases[: len(SPREAD)]):
+    for number, case in enumerate(cases[: len(SKEWED)]):
         spread = {s for (n, s, _), count in copies.items() if n == number and count > 1}
         assert spread == {0, 1}, str(case)
 
@@ -235,7 +235,7 @@ def test_spread_values_are_known_on_every_side():
 @pytest.mark.parametrize(
     ("on", "values", "message"),
     [
-        ("a.i = b.i", ["7"], r"spread: the key a.i is int64, and '7' is no such value"),
+        ("a.i = b.i", ["7"], r"skewed_keys: the key a.i is int64, and '7' is no such value"),
         ("a.i = b.i", [7.5], "7.5 is no such value"),
         ("a.i = b.i", [True], "True is no such value"),
         ("a.i = b.i", [2**70], "is no such value"),
@@ -255,16 +255,16 @@ def test_spread_values_are_known_on_every_side():
 )
 def test_what_is_no_value_of_the_key_is_refused(on, values, message):
     with pytest.raises(wr.QueryError, match=message):
-        prepared(on, spread={"key": values, "ways": 2})
+        prepared(on, skewed_keys={"values": values, "splits": 2})
 
 
 def test_what_decides_where_rows_go_is_described():
-    case = prepared("a.i = b.i and b.f < c.i", "abc", spread={"key": [7], "ways": 2})
+    case = prepared("a.i = b.i and b.f < c.i", "abc", skewed_keys={"values": [7], "splits": 2})
     told = described(case.layout, case.frames)
-    assert told.pop(SPREAD_VALUES)
+    assert told.pop(SKEWED_VALUES)
     assert told == {
         "partitioning": "4 by key a.i = b.i x 2 by rows of c",
-        "spread": "values [7] over 2 partitions",
+        "skewed_keys": "values [7] over 2 partitions",
         "routing": "a by value of a.i as int64, b by value of b.i as int64, c by everywhere, a divided, "
         "b divided x a by everywhere, b by everywhere, c by content",
         "hashing": "version 2: by Spark, by Spark",
@@ -272,20 +272,20 @@ def test_what_decides_where_rows_go_is_described():
     near = prepared("abs((a.i + 1) - b.j) <= 2", partitioning="range(5)")
     assert described(near.layout, near.frames) == {
         "partitioning": "8 by range of a.i + 1 in cells of 5.0",
-        "spread": "none",
+        "skewed_keys": "none",
         "routing": "a by cell of a.i + 1 as int64, b by near of b.j as int64 within 2.0",
         "hashing": "version 2: by Windrow",
     }
     one = prepared("a.i = b.i", partitions=1)
-    assert described(one.layout, one.frames)["partitioning"] == "one"
+    assert described(one.layout, one.frames)["partitioning"] == "single"
 
 
 @pytest.mark.parametrize(
     ("on", "options"),
     [
-        ("a.i = b.i and b.f < c.i", {"spread": {"key": [7, 9], "ways": 2}}),
-        ("a.s = b.s", {"spread": {"key": ["x", "it's"], "ways": 3}}),
-        ("a.d = b.d", {"spread": {"key": ["2024-02-29"], "ways": 2}}),
+        ("a.i = b.i and b.f < c.i", {"skewed_keys": {"values": [7, 9], "splits": 2}}),
+        ("a.s = b.s", {"skewed_keys": {"values": ["x", "it's"], "splits": 3}}),
+        ("a.d = b.d", {"skewed_keys": {"values": ["2024-02-29"], "splits": 2}}),
         ("abs((a.i + 1) - b.j) <= 2", {"partitioning": "range(5)"}),
         ("abs(a.f - b.f) <= 0.1", {}),
         ("a.i < b.i", {}),
@@ -298,6 +298,6 @@ def test_a_layout_is_read_from_its_description(on, options):
     bound = case.join
     read = read_layout(bound.query, bound.predicate, bound.classes, case.layout.partitions, told)
     assert read is not None and read.dimensions == case.layout.dimensions
-    for name in ("partitioning", "spread", "routing"):
+    for name in ("partitioning", "skewed_keys", "routing"):
         other = told | {name: "other"}
         assert read_layout(bound.query, bound.predicate, bound.classes, 8, other) is None

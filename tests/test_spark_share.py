@@ -51,10 +51,10 @@ def two(tmp_path):
 class Documents(Stream):
     def put(self, *documents: object) -> None:
         texts = [d if isinstance(d, str) else json.dumps(d) for d in documents]
-        super().put(pa.table({"document": pa.array(texts, pa.string())}))
+        super().put(pa.table({"value": pa.array(texts, pa.string())}))
 
     def read(self):
-        reader = spark().readStream.schema("document string").option("maxFilesPerTrigger", 1)
+        reader = spark().readStream.schema("value string").option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.directory))
 
 
@@ -179,7 +179,7 @@ def test_queries_come_and_go_by_control_documents(two):
 def test_a_deadline_carries_large_windows_over_and_loses_nothing(two):
     a, b, path = two
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
-    options = {"queries": queries, "schedule": "swf", "backlog": 100_000}
+    options = {"queries": queries, "schedule": "swf", "max_backlog": 100_000}
     a.put(*files(1)[:3])
     b.put(*files(2)[:3])
     ran = run(shared(a, b, path, deadline="1 us", **options), path, COLUMNS)
@@ -201,7 +201,7 @@ def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
     a.put(*files(1, 3, 400))
     b.put(*files(2, 3, 400))
-    out = shared(a, b, path, queries, schedule="swf", backlog=100_000, deadline="1 ms", heartbeat=True)
+    out = shared(a, b, path, queries, schedule="swf", max_backlog=100_000, deadline="1 ms", heartbeat=True)
     writer = out.selectExpr(*COLUMNS).writeStream.option("checkpointLocation", str(path / "ck"))
     running = writer.start(str(path / "out"), format="parquet")
     try:
@@ -256,7 +256,7 @@ def test_the_command_line_adds_removes_and_lists(two):
     assert cli.invoke(app, ["list", str(path / "state")]).exit_code == 2
     a.put(*files(1))
     b.put(*files(2))
-    control = spark().readStream.text(str(directory)).withColumnRenamed("value", "document")
+    control = spark().readStream.text(str(directory))
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
     ran = run(shared(a, b, path, queries, control=control), path, COLUMNS)
     assert not [r for m in metrics(ran) for r in m.control_errors]
@@ -274,7 +274,7 @@ def test_a_batch_that_is_run_again_carries_over_the_same(two):
     run, whatever the clock says this time."""
     a, b, path = two
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
-    options = {"queries": queries, "schedule": "swf", "backlog": 100_000}
+    options = {"queries": queries, "schedule": "swf", "max_backlog": 100_000}
     kept: dict[int, list] = {}
     again: list[int] = []
 

@@ -253,4 +253,4 @@ def test_queries_and_sql_say_what_spills() -> None:
         query(memory="1 MiB", disk="unlimited"), stored.schemas(), rates={"a": 50_000, "b": 50_000}
     )
     assert "of it at most 1 MiB in memory, " in str(explained)
-    assert explained.spilled.size == explained.exact.size - (1 << 20)
+    assert explained.spilled.size == explained.exact_memory.size - (1 << 20)

@@ -77,7 +77,8 @@ window rows 1_000 with (name = ups, deadline = '2 seconds', shed = (age, 'drop')
     "groups": (
         """EXPLAIN SELECT window_start, a.k, count(*) AS n, sum(b.v) / count(*) FROM s a, t b WHERE a.k = b.k
 GROUP BY HOP(b.at, INTERVAL 1 MINUTE, INTERVAL '5' MINUTE), a.k WINDOW 10 SECONDS
-WITH (memory = 1000, shed = importance(by = 'b.v'), watermark = '3 s', cross = false)""",
+WITH (memory = 1000, shed = importance(by = 'b.v'), aggregate_watermark_delay = '3 s',
+allow_cross_join = false)""",
         """explain query
   select   window_start, a.k, COUNT(*) AS n, SUM(b.v) / COUNT(*)
   from     s a [10 seconds], t b [10 seconds]
@@ -119,13 +120,13 @@ def test_the_query_is_the_one_written_by_hand():
     text = """SELECT a.x FROM s a [RANGE 5 MINUTES], t b [ROWS 7] WHERE a.k = b.k AND b.v > 10
         WITH (late = '10 seconds', idle = '1 minute', ahead = '2 days', memory = '100 rows', shed = fifo,
               evaluate = 'every 5 rows', expire = eager, order = 'low-selectivity', algorithm = 'general',
-              revise = 3, seed = 7)"""
+              replan_factor = 3, seed = 7)"""
     hand = wr.Query(
         {"a": wr.Stream("at", "5 minutes"), "b": wr.Stream("at", "7 rows")},
         "a.k = b.k AND b.v > 10",
         late="10 seconds", idle="1 minute", ahead="2 days", memory="100 rows", shed="fifo",
         evaluate="every 5 rows", expire="eager", order="low-selectivity", algorithm="general",
-        revise=3, seed=7,
+        replan_factor=3, seed=7,
     )  # fmt: skip
     assert one(text, functions={}).query == hand
 
@@ -133,7 +134,7 @@ def test_the_query_is_the_one_written_by_hand():
 def test_groups_are_columns_and_what_is_selected_is_made_of_them():
     statement = one(GOLDEN["groups"][0])
     assert statement.grouping == Grouping(
-        ResultGroups("b.at", 300 * SECOND, 60 * SECOND, ("a.k",), watermark=3 * SECOND),
+        ResultGroups("b.at", 300 * SECOND, 60 * SECOND, ("a.k",), aggregate_watermark_delay=3 * SECOND),
         (Aggregate("count", None), Aggregate("sum", "b.v")),
     )
     assert [o.shaped for o in statement.outputs] == [

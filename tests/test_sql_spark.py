@@ -300,7 +300,7 @@ WINDOW 30 min;"""
         ("SELECT a.idd FROM left a, right b WHERE a.k = b.k WINDOW 1 s", "idd", "Did you mean 'id'?"),
         ("SELECT x FROM left a, right b WHERE a.k = b.k WINDOW 1 s", "x", "could be of a or b"),
         ("SELECT a.id FROM left a, right b WHERE a.k = b.s WINDOW 1 s", "a.k = b.s", "compare"),
-        ("SELECT a.id FROM left a, right b WHERE a.k < 3 WINDOW 1 s", "a.k < 3", "cross"),
+        ("SELECT a.id FROM left a, right b WHERE a.k < 3 WINDOW 1 s", "a.k < 3", "allow_cross_join"),
         ("SELECT nonsense(a.id) FROM left a, right b WHERE a.k = b.k WINDOW 1 s", "nonsense", "nonsense"),
         ("SELECT count(*) FROM left a, right b WHERE a.k = b.k GROUP BY TUMBLE(b.x, '1 s') WINDOW 1 s",
          "TUMBLE", "timestamp"),

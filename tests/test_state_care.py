@@ -28,7 +28,7 @@ from windrow.state.store import SMALLEST_FILE
 
 CALLS = formats.calls()
 SCHEMAS = dict.fromkeys("ab", formats.SCHEMA)
-SPREAD = '{"key": [1, 2], "ways": 2}'
+SKEWED = '{"values": [1, 2], "splits": 2}'
 
 
 @pytest.fixture(autouse=True, params=[0, SMALLEST_FILE], ids=["files", "manifests"])
@@ -79,7 +79,7 @@ def test_rescaled_again_and_again_nothing_is_lost(tmp_path: Path) -> None:
     found = begun(tmp_path)
     for partitions in (5, 1, 3, 2):
         assert command("rescale", tmp_path, "--partitions", partitions)[0] == 0
-    code, told = command("rescale", tmp_path, "--partitions", 4, "--spread", SPREAD, "--json")
+    code, told = command("rescale", tmp_path, "--partitions", 4, "--skewed-keys", SKEWED, "--json")
     assert code == 0 and json.loads(told)[0]["before"] == 2
     assert "rows of a" in command("show", tmp_path)[1]
     assert found + continued(tmp_path, partitions=7) == whole()
@@ -100,7 +100,7 @@ def test_of_two_rescalings_at_once_one_wins(tmp_path: Path) -> None:
 def test_a_rescaling_that_is_not_finished_does_not_count(tmp_path: Path) -> None:
     found = begun(tmp_path)
     stored = StoredVersion(open_storage(str(tmp_path)), "query/join")
-    Rescale(stored, StoredLayout(1, {"partitioning": "one"})).build(0, stored.states()[1])
+    Rescale(stored, StoredLayout(1, {"partitioning": "single"})).build(0, stored.states()[1])
     assert not verify(str(tmp_path)).damage
     assert show(str(tmp_path))[0].partitions == 2
     assert found + continued(tmp_path, partitions=2) == whole()
@@ -114,7 +114,7 @@ def test_what_the_query_commits_meanwhile_is_not_disturbed(tmp_path: Path) -> No
             stored = StoredVersion(open_storage(str(tmp_path)), "query/join")
         found += formats.results(join.process(number, call))
         if number == 4:  # it rescales batch 3 and ends after batch 4
-            rescale = Rescale(stored, StoredLayout(1, {"partitioning": "one"}))
+            rescale = Rescale(stored, StoredLayout(1, {"partitioning": "single"}))
             rescale.build(0, stored.states()[0])
             rescale.finish()
     assert found == whole()
@@ -125,7 +125,7 @@ def test_a_predicate_with_functions_needs_its_program(tmp_path: Path) -> None:
     alike = wr.Function(lambda a, b: a is not None and a == b, pa.bool_())
     query = wr.Query(
         {a: wr.Stream("ts", "5 seconds") for a in "ab"}, "alike(a.k, b.k)", functions={"alike": alike},
-        cross=True, late="1 second",
+        allow_cross_join=True, late="1 second",
     )  # fmt: skip
     found = begun(tmp_path, query, partitioning="grid")
     code, told = command("rescale", tmp_path, "--partitions", 4)
@@ -137,8 +137,8 @@ def test_a_predicate_with_functions_needs_its_program(tmp_path: Path) -> None:
     ("arguments", "code", "told"),
     [
         (["--partitions", 4, "--partitioning", "range"], 2, "gives nothing to partition by range"),
-        (["--partitions", 4, "--spread", "7"], 2, "expected {'key': [values]"),
-        (["--partitions", 4, "--spread", "{"], 2, "expected JSON"),
+        (["--partitions", 4, "--skewed-keys", "7"], 2, "expected {'values': [values]"),
+        (["--partitions", 4, "--skewed-keys", "{"], 2, "expected JSON"),
         (["--partitions", 4, "--join", "other"], 2, "There is no state"),
     ],
 )

@@ -298,14 +298,18 @@ def test_another_query_is_refused(tmp_path: Path, change: dict, told: str, first
     assert told in str(refused.value)
 
 
-LAID = {"partitioning": "1 by key a.k = b.k", "spread": "none", "hashing": "version 1"}
+LAID = {"partitioning": "1 by key a.k = b.k", "skewed_keys": "none", "hashing": "version 1"}
 
 
 @pytest.mark.parametrize(
     ("partitions", "change", "told"),
     [
         (2, {}, "1 partitions, now 2"),
-        (1, {"spread": "values [7] over 4 partitions"}, "spread none, now values [7] over 4 partitions"),
+        (
+            1,
+            {"skewed_keys": "values [7] over 4 partitions"},
+            "skewed_keys none, now values [7] over 4 partitions",
+        ),
         (1, {"hashing": "version 2"}, "hashing version 1, now version 2"),
     ],
 )

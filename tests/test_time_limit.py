@@ -19,7 +19,11 @@ from windrow.errors import QueryError
 from windrow.model.limits import Deadline
 from windrow_lab.clock import VirtualClock, WorkClock
 
-POLICIES = ["harvest", "drop", wr.policies.Harvesting(method="greedy", interval="2 s", shredding=0.3)]
+POLICIES = [
+    "harvest",
+    "drop",
+    wr.policies.Harvesting(method="greedy", adaptation_interval="2 s", shredding_fraction=0.3),
+]
 
 
 def timed(query: wr.Query, capacity: float, **options: Any) -> wr.Operator:
@@ -197,7 +201,7 @@ def test_rows_at_the_end_of_a_call_get_some_time_even_when_it_is_up() -> None:
 
 def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
     streams = lagging(60, 20)
-    shed = wr.policies.Harvesting(interval="5 s", buffer=10)
+    shed = wr.policies.Harvesting(adaptation_interval="5 s", buffer_rows=10)
     operator = timed(epsilon(deadline="0.5 seconds", shed=shed), 50_000)
     feed(operator, streams, 20)
     measured = operator.metrics()
@@ -212,7 +216,7 @@ def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
 def test_rows_that_wait_do_not_delay_the_throttle() -> None:
     """An interval ends when rows of its end have come, not when their turn has."""
     streams = lagging(60, 20)
-    shed = wr.policies.Harvesting(interval="5 s", buffer=240)
+    shed = wr.policies.Harvesting(adaptation_interval="5 s", buffer_rows=240)
     operator = timed(epsilon(deadline="0.5 seconds", shed=shed), 50_000)
     feed(operator, streams, 10.5)
     assert operator.metrics().rows_buffered > 0 and operator.metrics().throttle_fraction < 1
@@ -221,7 +225,9 @@ def test_rows_that_wait_do_not_delay_the_throttle() -> None:
 def test_an_interval_holds_the_deadline_also_where_no_row_waits() -> None:
     """Rows that are taken in late count as not consumed; else the throttle would never hear of it."""
     streams = lagging(60, 20)
-    operator = timed(epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(interval="2 s")), 50_000)
+    operator = timed(
+        epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(adaptation_interval="2 s")), 50_000
+    )
     feed(operator, streams, 20)
     measured = operator.metrics()
     assert measured.throttle_fraction < 0.6 and measured.missed_deadlines <= 20 and measured.rows_dropped == 0
@@ -244,7 +250,9 @@ def test_conserving_memory_frees_rows_that_are_never_looked_at() -> None:
     streams = lagging(60, 40, (0, 2, 4))
     capacity = 100_000
     plain = timed(epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(half_life=100)), capacity)
-    saving = timed(epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(conserve=True)), capacity)
+    saving = timed(
+        epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(conserve_memory=True)), capacity
+    )
     feed(plain, streams, 40)
     feed(saving, streams, 40)
     assert saving.metrics().window_rows < 0.8 * plain.metrics().window_rows
@@ -294,14 +302,14 @@ def test_a_call_that_is_late_is_not_cut_the_finer_for_it() -> None:
         ({"deadline": "1 s", "shed": "harvst"}, "Did you mean 'harvest'"),
         ({"deadline": "1 s", "shed": ("harvest", "drop")}, "two of one kind"),
         (
-            {"deadline": "1 s", "shed": wr.policies.Harvesting(basic="1 minute")},
+            {"deadline": "1 s", "shed": wr.policies.Harvesting(basic_window="1 minute")},
             "longer than the shortest window of 20 s",
         ),
-        ({"deadline": "1 s", "shed": wr.policies.Harvesting(basic="1 ms")}, "into 20,000 parts"),
+        ({"deadline": "1 s", "shed": wr.policies.Harvesting(basic_window="1 ms")}, "into 20,000 parts"),
         ({"deadline": "1 s", "memory": "9 rows", "shed": "cluster"}, "leave the deadline out"),
         ({"shed": "harvest"}, "'harvest' sheds work to meet a deadline; pass deadline="),
         ({"shed": "drop", "memory": "9 rows"}, "'drop' sheds work to meet a deadline"),
-        ({"shed": wr.policies.Harvesting(boost=2)}, "'harvest' sheds work to meet a deadline"),
+        ({"shed": wr.policies.Harvesting(boost_factor=2)}, "'harvest' sheds work to meet a deadline"),
         ({"shed": (wr.policies.Dropping(),)}, "'drop' sheds work to meet a deadline"),
         ({"shed": "age", "deadline": "1 s"}, "'age' evicts rows to stay inside a memory limit, and there"),
         ({"shed": wr.policies.Age(), "deadline": "1 s"}, "or leave shed out"),
@@ -326,14 +334,14 @@ def test_a_pair_of_policies_and_auto_serve_whichever_limits_there_are(
     ("options", "message"),
     [
         ({"method": "gredy"}, "Did you mean 'greedy'"),
-        ({"shredding": 1}, "from 0 to below 1, got 1"),
-        ({"shredding": "some"}, "from 0 to below 1, got 'some'"),
-        ({"boost": 1}, "boost: must be a factor above 1"),
-        ({"boost": float("inf")}, "boost: must be a factor above 1"),
-        ({"interval": "0 s"}, "interval: must be positive"),
-        ({"basic": "-1 s"}, "basic: must be positive"),
-        ({"buffer": -1}, "buffer: must be a number of rows"),
-        ({"buffer": 1.5}, "buffer: must be a number of rows"),
+        ({"shredding_fraction": 1}, "from 0 to below 1, got 1"),
+        ({"shredding_fraction": "some"}, "from 0 to below 1, got 'some'"),
+        ({"boost_factor": 1}, "boost_factor: must be a factor above 1"),
+        ({"boost_factor": float("inf")}, "boost_factor: must be a factor above 1"),
+        ({"adaptation_interval": "0 s"}, "adaptation_interval: must be positive"),
+        ({"basic_window": "-1 s"}, "basic_window: must be positive"),
+        ({"buffer_rows": -1}, "buffer_rows: must be a number of rows"),
+        ({"buffer_rows": 1.5}, "buffer_rows: must be a number of rows"),
         ({"half_life": 0}, "half_life: must be above 0"),
         ({"correlations": "pairs"}, "unknown kind of correlations"),
     ],
@@ -344,8 +352,8 @@ def test_harvesting_that_makes_no_sense(options: dict[str, Any], message: str) -
 
 
 def test_without_shredding_nothing_is_learned_and_that_is_said() -> None:
-    with pytest.warns(UserWarning, match="shredding=0"):
-        policy = wr.policies.Harvesting(shredding=0)
+    with pytest.warns(UserWarning, match="shredding_fraction=0"):
+        policy = wr.policies.Harvesting(shredding_fraction=0)
     operator = timed(epsilon(deadline="0.5 seconds", shed=policy), 50_000)
     feed(operator, lagging(60, 20), 20)
     assert np.isnan(operator.metrics().recall)

@@ -54,8 +54,8 @@ def counts(found: float, estimated: float, variance: float, weight: float = 0.0)
 def policy(name: str, monitor: float) -> MemoryPolicy:
     given: dict[str, object] = {"by": {"a": "a.k + 1"}} if name in ("importance", "greedy") else {}
     if name == "age" and monitor == 0:
-        given["curves"] = {"a": (1.0,), "b": (1.0,)}
-    return POLICIES[name](monitor=monitor, **given)
+        given["age_curves"] = {"a": (1.0,), "b": (1.0,)}
+    return POLICIES[name](monitor_fraction=monitor, **given)
 
 
 def operator(rows: dict[str, pa.Table], memory: int, shed: MemoryPolicy | None) -> wr.Operator:

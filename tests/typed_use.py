@@ -56,7 +56,7 @@ def run(query: wr.Query, tables: Mapping[str, pa.Table]) -> tuple[wr.Operator, p
 
 
 def judge(sampled: pa.Table) -> pa.Table:
-    return wr.estimate(sampled, "b.x", "sum", time="b.at", every="1 minute")
+    return wr.estimate(sampled, "b.x", "sum", time="b.at", window="1 minute")
 
 
 def share(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -70,10 +70,10 @@ def test_by_hand(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def explain(query: wr.Query, operator: wr.Operator, tables: Mapping[str, pa.Table]) -> str:
-    told: wr.Explanation = wr.explain(query, data=tables)
+    told: wr.Explanation = wr.explain(query, sample=tables)
     several: str = str(wr.explain({"one": query}))
     divided: wr.types.Allocation = wr.allocate({"x": operator}, memory="1 MiB")
-    text: str = told.to_json() + told.page() + str(told) + several + str(divided)
+    text: str = told.to_json() + told.to_html() + str(told) + several + str(divided)
     recall: float | None = told.expected_recall
     print(recall)
     return text

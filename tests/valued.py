@@ -14,7 +14,7 @@ from windrow.model.policies.importance import By, Importance
 
 SECOND = 1_000_000
 SPAN = 20
-PLAIN: Any = {"split": "equal", "monitor": 0.0}
+PLAIN: Any = {"split": "equal", "monitor_fraction": 0.0}
 IJOIN = Importance(maturity="1 second", unproductive="3 seconds", penalty=2.0, decay=0.1, **PLAIN)
 
 

@@ -22,8 +22,8 @@ class Option:
 
     >>> print(Option("within", stream="b"))
     stream 'b': within
-    >>> print(Option("buckets", policy="age", query="hot"))
-    query 'hot': shed age: buckets
+    >>> print(Option("age_bins", policy="age", query="hot"))
+    query 'hot': shed age: age_bins
     """
 
     name: str | None = None
@@ -41,7 +41,7 @@ class Option:
 
     @property
     def path(self) -> str:
-        """The option without the stream or section it belongs to: "shed age: buckets"."""
+        """The option without the stream or section it belongs to: "shed age: age_bins"."""
         name = None if self.policy and self.name == "shed" else self.name
         return ": ".join(filter(None, (self.policy and f"shed {self.policy}", name)))
 

@@ -1,8 +1,8 @@
 """The policies that `shed=` takes: what to evict under a memory limit, how to do less under a deadline.
 
 >>> import windrow as wr
->>> print(wr.policies.Age(buckets=20))
-age(buckets=20)
+>>> print(wr.policies.Age(age_bins=20))
+age(age_bins=20)
 """
 
 from windrow.model.policies.base import MemoryPolicy

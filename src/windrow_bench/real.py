@@ -113,7 +113,7 @@ def forecast(rows: int, console: Console, case: str = "") -> Figures:
         for name in FORECAST:
             with console.status(f"{data}, {name}"):
                 query = joined.trace.query(COVERED * joined.most, name)
-                explained = explain(query, data=joined.trace.tables).recall
+                explained = explain(query, sample=joined.trace.tables).recall
                 for fraction in FRACTIONS:
                     recall, operator = joined.run(name, fraction, 0)
                     at, learned = round(fraction * joined.most), operator.forecast()

@@ -44,14 +44,14 @@ CAPACITY = 250_000.0
 """Comparisons per second at that scale: three aligned streams of 100 rows/s need 221,000, and a tenth is
 reserve."""
 
-OURS = Harvesting(basic="2 s", shredding=SHREDDING, whole_calls=False)
+OURS = Harvesting(basic_window="2 s", shredding_fraction=SHREDDING, whole_calls=False)
 PAPERS = Harvesting(
     method="double-sided",
-    basic="2 s",
+    basic_window="2 s",
     parts=False,
-    shredding=SHREDDING,
-    interval="5 s",
-    buffer=10,
+    shredding_fraction=SHREDDING,
+    adaptation_interval="5 s",
+    buffer_rows=10,
     correlations="per stream",
 )
 DROP = Dropping()

@@ -163,14 +163,14 @@ def _policy(scheme: str, feeds: Feeds, setting: Setting) -> MemoryPolicy:
             decay=0.1,
             recompute=setting.recompute,
             split="equal",
-            monitor=0.0,
+            monitor_fraction=0.0,
         )
     if scheme == "AUTO":
         return Auto(by=feeds.by)
     if scheme == "GREEDY":
-        return Greedy(by=feeds.by, split="equal", monitor=0.0)
+        return Greedy(by=feeds.by, split="equal", monitor_fraction=0.0)
     plain: Mapping[str, type[MemoryPolicy]] = {"FIFO": Fifo, "RAND": Random, "SIZE": Size}
-    return plain[scheme](split="equal", monitor=0.0)
+    return plain[scheme](split="equal", monitor_fraction=0.0)
 
 
 def lead(importance: Mapping[str, float], scheme: str = "IJOIN") -> float:

@@ -64,7 +64,7 @@ class Averaged:
         """The approaches under a part of the memory of whole windows, and how many rows each has where others
         have one."""
         return {
-            "UNIFORM": (Uniform(expected=self.expected, reach=0.0, monitor=0.0), FIELDS),
+            "UNIFORM": (Uniform(expected=self.expected, reach=0.0, monitor_fraction=0.0), FIELDS),
             "UNIFORM, unbiased": (Uniform(), FIELDS),
             "EQ-CLUSTER": (Cluster(), 1.0),
             "PPS-CLUSTER": (PpsCluster(expected=self.expected), 1.0),

@@ -197,12 +197,12 @@ class SharedWorkload:
         pending = held = 0
         for arrived, row in self.trace.row_by_row():
             while clock() < arrived:
-                pending = op.progress.rows_waiting
+                pending = op.progress.backlog_rows
                 if next(releases, None) is None:
                     clock.wait_until(arrived)
                 held = max(held, op.progress.results_held)
                 if clock() <= arrived:
-                    pending = op.progress.rows_waiting
+                    pending = op.progress.backlog_rows
             releases = op.releases(row, arrived=arrived)
             pending += 1
             waiting.append(pending)

@@ -16,7 +16,7 @@ from windrow.cli.common import AsJson, HtmlOption, MasterOption, ParameterOption
 from windrow.cli.sql import folder_of, parameter_values, read_script, replaced_settings
 from windrow.errors import Option, QueryError
 
-SAMPLE = 100_000
+SAMPLE_ROWS = 100_000
 """Maximum of sampled rows per stream."""
 
 
@@ -38,9 +38,9 @@ def explain_command(
             help="Number of distinct values of a column; no data is read.", metavar="ALIAS.COLUMN=NUMBER"
         ),
     ] = None,
-    sample: Annotated[
+    sample_rows: Annotated[
         int, typer.Option(min=0, help="Maximum of rows to sample per stream; 0 reads no data.")
-    ] = SAMPLE,
+    ] = SAMPLE_ROWS,
     changes: SetOption = None,
     parameters: ParameterOption = None,
     as_json: AsJson = False,
@@ -49,20 +49,20 @@ def explain_command(
     """Show a query's plan before it runs, with its expected work and memory and the recall at lower limits.
 
     With data, it joins a sample in this process and learns from it; stated rates replace the sample's rates.
-    Without data (rate, socket and kafka sources, or --sample 0), it uses the stated rates only.
+    Without data (rate, socket and kafka sources, or --sample-rows 0), it uses the stated rates only.
 
     [dim]Examples:[/dim]
       windrow explain pipeline.toml
       windrow explain pipeline.toml --html plan.html --rate bids=5000
       windrow explain pipeline.toml --set join.memory="64 MiB" --json
-      windrow explain hot.sql -p threshold=30 --sample 0 --rate temperature=200
+      windrow explain hot.sql -p threshold=30 --sample-rows 0 --rate temperature=200
     """
     from windrow.pipeline.toml_reader import read_pipeline
 
     stated, values = _numbers("--rate", rates), _numbers("--distinct", distinct)
     if html is not None and not html.parent.is_dir():
         raise QueryError(f"directory {html.parent} does not exist; create it first", Option("--html"))
-    sample = 0 if values else sample  # stated distinct counts replace what a sample would show
+    sample_rows = 0 if values else sample_rows  # stated distinct counts replace what a sample would show
     pipeline = read_pipeline(Path(file), changes or ()) if Path(file).suffix == ".toml" else None
     if pipeline is not None and parameters:
         raise QueryError("is for SQL; use --set for a pipeline", Option("--parameter"))
@@ -86,7 +86,7 @@ def explain_command(
         elif pipeline is not None:
             targets = of_pipeline(pipeline, session)
         check_names(targets, stated)
-        found = [each.explained(each.by_alias(stated), values, sample, bars) for each in targets]
+        found = [each.explained(each.by_alias(stated), values, sample_rows, bars) for each in targets]
     if html is not None:
         from windrow.explanation.html_page import page
 

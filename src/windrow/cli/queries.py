@@ -25,7 +25,7 @@ app = command_group(
     """
 )
 Directory = Annotated[
-    Path, typer.Argument(help="The directory that the join's control stream reads.", metavar="CONTROL")
+    Path, typer.Argument(help="The directory that the join's control stream reads.", metavar="CONTROL_DIR")
 ]
 Name = Annotated[str, typer.Argument(help="The query's name.")]
 At = Annotated[

@@ -32,15 +32,15 @@ def run_command(
     ui: UiOption = None,
     ui_host: UiHostOption = LOOPBACK,
     per_partition: Annotated[
-        bool, typer.Option("--partitions", help="Show every partition, not only totals.")
+        bool, typer.Option("--per-partition", help="Show every partition, not only totals.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
     changes: SetOption = None,
     max_batches: Annotated[
         int | None, typer.Option(min=1, help="Stop a stream after this number of batches.")
     ] = None,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="If the run fails, print Spark's complete message.")
+    stacktrace: Annotated[
+        bool, typer.Option("--stacktrace", help="If the run fails, print Spark's complete message.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --check: print only JSON to standard output.")
@@ -80,9 +80,9 @@ def run_command(
     from windrow.spark.spark_errors import as_run_error
 
     console = Console()
-    with _full_report(trace), as_run_error(), ExitStack() as ended:
+    with _full_report(stacktrace), as_run_error(), ExitStack() as ended:
         with Console(stderr=True).status("starting Spark"):
-            opened = open_session(master or run.master, run.name, run.settings, check)
+            opened = open_session(master or run.master, run.name, run.spark_conf, check)
             built = build(pipeline, ended.enter_context(opened))
         if check:
             facts = check_facts(built)

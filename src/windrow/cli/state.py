@@ -105,8 +105,9 @@ def rescale(
     partitioning: Annotated[
         str | None, typer.Option(help="As in wr.join; by default the planner chooses.", metavar="LAYOUT")
     ] = None,
-    spread: Annotated[
-        str | None, typer.Option(help='As in wr.join, as JSON: \'{"key": [7], "ways": 4}\'.', metavar="JSON")
+    skewed_keys: Annotated[
+        str | None,
+        typer.Option(help='As in wr.join, as JSON: \'{"values": [7], "splits": 4}\'.', metavar="JSON"),
     ] = None,
     query: QueryId = None,
     join: JoinName = None,
@@ -124,7 +125,7 @@ def rescale(
     """
     from windrow.spark.stored_join import stored_joins
 
-    execution = Execution(partitions, None, None, partitioning, _json(spread))
+    execution = Execution(partitions, None, None, partitioning, _json(skewed_keys))
     found = stored_joins(path, query, join)
     done = [each.rescale(execution, threads or os.cpu_count() or 1) for each in found]
     report(done, as_json, _rescaled, _no_state(path))
@@ -222,7 +223,7 @@ def _json(given: str | None) -> Any:
     try:
         return None if given is None else json.loads(given)
     except ValueError as error:
-        raise QueryError(f"expected JSON, got {given!r} ({error})", Option("spread")) from None
+        raise QueryError(f"expected JSON, got {given!r} ({error})", Option("skewed_keys")) from None
 
 
 def _rescaled(done: Any) -> str:

@@ -96,7 +96,7 @@ class AdaptivePlanner(Stateful):
         self._next_check = rows + min(rows, ROWS_BETWEEN_CHECKS)
         self._measure_rates(counters.counts["rows_in"], newest)
         now = self._statistics_now(join, _recent(join), self._try_residuals(join))
-        if self._statistics is None or not changed(self._statistics, now, self._query.revise):
+        if self._statistics is None or not changed(self._statistics, now, self._query.replan_factor):
             return
         before = join.plan.orders if join.plan else None
         self._install(join, now)

@@ -189,7 +189,7 @@ class JoinRunner:
         if call is not None:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
-            room = 0 if ended else self.query.time_policy.buffer or 0
+            room = 0 if ended else self.query.time_policy.buffer_rows or 0
             buffered = call.buffer_rest(self.buffer, self.counters, room, self.calls)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)

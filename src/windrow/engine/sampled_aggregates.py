@@ -44,8 +44,8 @@ def estimate(
     aggregate: Aggregate = "count",
     *,
     time: str,
-    every: str | timedelta,
-    by: str | Sequence[str] = (),
+    window: str | timedelta,
+    group_by: str | Sequence[str] = (),
     confidence: float = 0.95,
 ) -> pa.Table:
     """Sum, count or average over all results of the join, from a sample of them, per window of time.
@@ -57,19 +57,19 @@ def estimate(
     value
         What is summed or averaged, as SQL over the streams' columns, such as "a.rate * b.price". Nulls are
         ignored. A count without a value counts results.
-    time, every
-        Windows are `every` long, counted from 1970, and a result is in the one of its `time`.
-    by
+    time, window
+        Windows are `window` long, counted from 1970, and a result is in the one of its `time`.
+    group_by
         Expressions that divide a window into groups.
     confidence
         How often the interval contains the true value.
 
     Returns
     -------
-    One row per window and group with a sampled result: `window` (its start), the columns of `by` as written,
-    `estimate`, `low`, `high`, `rows` (sampled results with a value), and `exact` (all results of the window
-    were certain to be sampled). A sum or average without values is null, and so is the interval of an average
-    of one sampled cluster.
+    One row per window and group with a sampled result: `window` (its start), the columns of `group_by` as
+    written, `estimate`, `low`, `high`, `rows` (sampled results with a value), and `exact` (all results of the
+    window were certain to be sampled). A sum or average without values is null, and so is the interval of an
+    average of one sampled cluster.
 
     Notes
     -----
@@ -80,13 +80,13 @@ def estimate(
     >>> from datetime import datetime
     >>> bid = {"at": datetime(2024, 1, 1), "price": 5.0}
     >>> sample = pa.table({"b": [bid], "weight": [2.0], "cluster": [7]})
-    >>> estimate(sample, "b.price", "sum", time="b.at", every="1 minute")["estimate"].to_pylist()
+    >>> estimate(sample, "b.price", "sum", time="b.at", window="1 minute")["estimate"].to_pylist()
     [10.0]
     """
     wanted = _Wanted(value, aggregate, confidence)
     sample = _Sample.of(results)
-    names = list(dict.fromkeys([by] if isinstance(by, str) else by))
-    keys = [_window_starts(sample, time, every), *(_key(sample, text) for text in names)]
+    names = list(dict.fromkeys([group_by] if isinstance(group_by, str) else group_by))
+    keys = [_window_starts(sample, time, window), *(_key(sample, text) for text in names)]
     group, first = _groups(keys)
     figures = _figures(sample, group, len(first), wanted)
     exact = ~_shared(keys[0], sample.weight > 1)[first]
@@ -158,9 +158,9 @@ class _Sample:
             return evaluate(node, columns, len(self), {})
 
 
-def _window_starts(sample: _Sample, time: str, every: str | timedelta) -> pa.Array:
-    with placed(Option("every")):
-        length = positive_duration(every)
+def _window_starts(sample: _Sample, time: str, window: str | timedelta) -> pa.Array:
+    with placed(Option("window")):
+        length = positive_duration(window)
     moments = sample.evaluated("time", time)
     if not pt.is_timestamp(moments.type):
         raise QueryError(f"expected a timestamp, got {time} of type {moments.type}", Option("time"))
@@ -173,9 +173,11 @@ def _window_starts(sample: _Sample, time: str, every: str | timedelta) -> pa.Arr
 
 
 def _key(sample: _Sample, text: str) -> pa.Array:
-    key = sample.evaluated("by", text)
+    key = sample.evaluated("group_by", text)
     if pt.is_nested(key.type):
-        raise QueryError(f"cannot group by {text} of type {key.type}; name one of its fields", Option("by"))
+        raise QueryError(
+            f"cannot group by {text} of type {key.type}; name one of its fields", Option("group_by")
+        )
     return key
 
 

@@ -14,10 +14,10 @@ where y is the part of the sum that the shadow row takes part in. Results that s
 twice, so the variance is overestimated rather than underestimated. The interval follows from means and
 variances by the number of shadow rows: `ResultEstimate`.
 
-The number of shadow rows is held near what the policy's `monitor` allows, and that of monitored rows below
-twice as many. When there are more, each stays monitored with probability 4/5 and its weight grows by 5/4;
-when there are fewer, more of the new rows are monitored. Monitored rows that the policy keeps take no extra
-memory.
+The number of shadow rows is held near what the policy's `monitor_fraction` allows, and that of monitored rows
+below twice as many. When there are more, each stays monitored with probability 4/5 and its weight grows by
+5/4; when there are fewer, more of the new rows are monitored. Monitored rows that the policy keeps take no
+extra memory.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Sample:
         if not all(used.values()):
             shown = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
             raise QueryError(
-                f"the streams do not overlap in time: {shown}; state rates instead", Option("data")
+                f"the streams do not overlap in time: {shown}; state rates instead", Option("sample")
             )
         total = sum(used.values())
         # Calls end at quantiles of the event times, so that each has about the same number of rows.
@@ -191,12 +191,10 @@ def dry_run(
     )
 
 
-def tried(
-    query: Query, learned_from: DryRun, complete: float, max_seconds: float = MAX_SECONDS
-) -> dict[float, float]:
+def tried(query: Query, ran: DryRun, complete: float, max_seconds: float = MAX_SECONDS) -> dict[float, float]:
     """Recall by memory: runs the query over the sample under its own limit, and under fractions of the memory
     of `complete` windows, as far as there is time. A limit that is too small to run is left out."""
-    sample, began = learned_from.sample, perf_counter()
+    sample, began = ran.sample, perf_counter()
     assert sample is not None
     kind = query.memory_limit.kind if query.memory_limit is not None else "bytes"
     amounts = [fraction * complete for fraction in TRIED]
@@ -210,8 +208,8 @@ def tried(
             found = sample.run(replace(query, memory=limit, deadline=None), left)[1]
         except QueryError:
             continue
-        calls = min(len(found), len(learned_from.found))  # either run may have been stopped
-        if exact := learned_from.found[calls - 1]:
+        calls = min(len(found), len(ran.found))  # either run may have been stopped
+        if exact := ran.found[calls - 1]:
             recall[amount] = min(1.0, found[calls - 1] / exact)
     return recall
 
@@ -225,7 +223,7 @@ def under_limits(query: Query) -> Query:
         query,
         memory=MemoryLimit(kind, 2**50),
         deadline=_NEVER if eager else None,
-        shed=(policy, replace(query.time_policy, buffer=None, interval=None)),
+        shed=(policy, replace(query.time_policy, buffer_rows=None, adaptation_interval=None)),
     )
 
 
@@ -235,18 +233,18 @@ def _sorted(
     """Tables and event times by alias, sorted by time, without rows that have a null time."""
     for alias in data:
         if alias not in query.streams:
-            raise QueryError(unknown("stream", alias, query.streams), Option("data"))
+            raise QueryError(unknown("stream", alias, query.streams), Option("sample"))
     tables, times = {}, {}
     for alias, stream in query.streams.items():
         if alias not in data:
-            raise QueryError(f"rows of stream '{alias}' are missing", Option("data"))
+            raise QueryError(f"rows of stream '{alias}' are missing", Option("sample"))
         given = data[alias]
         table = given if isinstance(given, pa.Table) else pa.Table.from_batches([given])
         check_time_column(alias, table.schema, stream.time)
         table = table.filter(table[stream.time].is_valid())
         if not table.num_rows:
             raise QueryError(
-                f"there are no rows of stream '{alias}' to learn from; state rates instead", Option("data")
+                f"there are no rows of stream '{alias}' to learn from; state rates instead", Option("sample")
             )
         moments = event_times(table[stream.time].combine_chunks())
         order = np.argsort(moments, kind="stable")

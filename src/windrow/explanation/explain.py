@@ -44,9 +44,9 @@ def explain(
     schemas: Mapping[str, pa.Schema] | None = None,
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
-    curves: Mapping[str, Sequence[float]] | None = None,
-    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
-    every: str | timedelta | None = None,
+    age_curves: Mapping[str, Sequence[float]] | None = None,
+    sample: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    trigger_interval: str | timedelta | None = None,
     partitions: int = 1,
 ) -> Explanation: ...
 
@@ -57,9 +57,9 @@ def explain(
     schemas: Mapping[str, pa.Schema] | None = None,
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
-    curves: Mapping[str, Sequence[float]] | None = None,
-    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
-    every: str | timedelta | None = None,
+    age_curves: Mapping[str, Sequence[float]] | None = None,
+    sample: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    trigger_interval: str | timedelta | None = None,
     partitions: int = 1,
 ) -> SharedExplanation: ...
 
@@ -70,13 +70,13 @@ def explain(
     schemas: Mapping[str, pa.Schema] | None = None,
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
-    curves: Mapping[str, Sequence[float]] | None = None,
-    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
-    every: str | timedelta | None = None,
+    age_curves: Mapping[str, Sequence[float]] | None = None,
+    sample: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    trigger_interval: str | timedelta | None = None,
     partitions: int = 1,
 ) -> Explanation | SharedExplanation:
     """The plan of a query, with its expected work, memory and recall. The result prints itself, and has
-    `page()` and `to_json()`.
+    `to_html()` and `to_json()`.
 
     Parameters
     ----------
@@ -84,48 +84,49 @@ def explain(
         The query; or an operator that has run, which needs no other argument; or several queries by name, as
         for `SharedOperator`. Which of them share a join is known without schemas.
     schemas
-        Alias to schema; not needed with data.
+        Alias to schema; not needed with a sample.
     rates
-        Rows per second by alias. By default as in the data, or 1 without data. Stated rates make a small
-        sample describe a fast stream.
+        Rows per second by alias. By default as in the sample, or 1 without one. Stated rates make a
+        small sample describe a fast stream.
     distinct
         Number of distinct values by column, such as {"a.id": 1000}; by default the number of rows in
-        the window. Not needed with data or a running operator.
-    curves
+        the window. Not needed with a sample or a running operator.
+    age_curves
         Alias to the results of a row in each of equally long parts of its window, youngest first; even
-        by default. Not needed with data or a running operator.
-    data
-        Alias to a sample of its rows, from the same time for all streams and ideally a few windows long. The
+        by default. Not needed with a sample or a running operator.
+    sample
+        Alias to some of its rows, from the same time for all streams and ideally a few windows long. The
         join runs over it once, for a few seconds at most, and learns its models from it.
-    every
+    trigger_interval
         Event time between two calls, for the work that fits into a deadline; by default the deadline itself.
     partitions
         Number of partitions that share the work.
     """
     if isinstance(query, Operator):
-        return _of_operator(query, None, None, _Calls(every, partitions))
+        return _of_operator(query, None, None, _Calls(trigger_interval, partitions))
     if isinstance(query, Mapping):
         groups = group_queries(query)
-        if not schemas and not data:
+        if not schemas and not sample:
             return SharedExplanation(tuple(groups), ())
         joins = []
         for members in (list(group.subscriptions.values()) for group in groups):
             largest = WindowTiers.of(member.windows for member in members).largest
             top = base_query(members[0].query, largest)
-            joins.append(explain(top, schemas, rates, distinct, curves, data, every, partitions))
+            given = (schemas, rates, distinct, age_curves, sample, trigger_interval, partitions)
+            joins.append(explain(top, *given))
         return SharedExplanation(tuple(groups), tuple(joins))
     if not isinstance(query, Query):
         raise QueryError(
             f"expected wr.Query(...), wr.Operator(...) or queries by name, got {query!r}", Option("query")
         )
-    if data is not None:
-        if distinct or curves:
+    if sample is not None:
+        if distinct or age_curves:
             raise QueryError(
-                "distinct and curves are learned from the data; leave them out", Option("explain")
+                "distinct and age_curves are learned from the sample; leave them out", Option("explain")
             )
-        return explain_sample(query, data, rates, every, partitions)
-    stated = StatedJoin(_in_memory(query), schemas or {}, rates or {}, distinct or {}, curves)
-    return replace(_from_stated(stated, _Calls(every, partitions)), query=query)
+        return explain_sample(query, sample, rates, trigger_interval, partitions)
+    stated = StatedJoin(_in_memory(query), schemas or {}, rates or {}, distinct or {}, age_curves)
+    return replace(_from_stated(stated, _Calls(trigger_interval, partitions)), query=query)
 
 
 def _in_memory(query: Query) -> Query:
@@ -135,43 +136,43 @@ def _in_memory(query: Query) -> Query:
 
 def explain_sample(
     query: Query,
-    data: Mapping[str, pa.Table | pa.RecordBatch],
+    sample: Mapping[str, pa.Table | pa.RecordBatch],
     rates: Mapping[str, float] | None = None,
-    every: str | timedelta | None = None,
+    trigger_interval: str | timedelta | None = None,
     partitions: int = 1,
     progress: Progress = lambda done, of: None,
     max_seconds: float = MAX_SECONDS,
     divided: Partitions | None = None,
 ) -> Explanation:
-    """`explain` from data. Calls `progress` with the number of rows processed and their total. Memory is that
-    of all partitions if `divided` says how rows reach them."""
+    """`explain` from a sample. Calls `progress` with the number of rows processed and their total. Memory is
+    that of all partitions if `divided` says how rows reach them."""
     check_rates(query, rates or {})
     asked, query = query, _in_memory(query)
-    operator, learned_from = dry_run(query, data, progress, max_seconds)
-    assert learned_from.sample is not None
-    calls = _Calls(every, partitions)
-    found = _of_operator(operator, learned_from, rates or {}, calls, query)
+    operator, ran = dry_run(query, sample, progress, max_seconds)
+    assert ran.sample is not None
+    calls = _Calls(trigger_interval, partitions)
+    found = _of_operator(operator, ran, rates or {}, calls, query)
     # At other rates the same fraction of the memory is assumed to give the same recall.
-    faster = sum(found.plan.rates) * learned_from.span / sum(learned_from.rows.values())
-    if found.recall is not None and query.algorithm == "eager" and learned_from.windows >= MIN_WINDOWS:
+    faster = sum(found.plan.rates) * ran.span / sum(ran.rows.values())
+    if found.recall is not None and query.algorithm == "eager" and ran.windows >= MIN_WINDOWS:
         limit = query.memory_limit
         if limit is not None:
             limit = MemoryLimit(limit.kind, max(1, round(limit.size / faster)))
         recall = tried(
-            replace(query, memory=limit), learned_from, float(found.recall.memory[-1]) / faster, max_seconds
+            replace(query, memory=limit), ran, float(found.recall.memory[-1]) / faster, max_seconds
         )
         found = replace(found, recall=found.recall.through({m * faster: r for m, r in recall.items()}))
     whole = divided or Partitions(lambda alias, rows: [rows])
-    if whole.calls is None and calls.every is not None:
-        whole = replace(whole, calls=max(1, math.ceil(learned_from.span / calls.every)))
-    held = held_memory(query, learned_from.sample, max_seconds, whole)
+    if whole.calls is None and calls.interval is not None:
+        whole = replace(whole, calls=max(1, math.ceil(ran.span / calls.interval)))
+    held = held_memory(query, ran.sample, max_seconds, whole)
     if divided is not None and found.recall is not None and found.recall.unit == "bytes":
         # Partitions and copies of rows take part of every limit.
         more = max(1.0, held.shrunk * faster / float(found.recall.memory[-1]))
         found = replace(found, recall=replace(found.recall, memory=found.recall.memory * more))
     return replace(
         found,
-        exact=MemoryLimit("bytes", max(1, round(sum(held.streams) * faster))),
+        exact_memory=MemoryLimit("bytes", max(1, round(sum(held.streams) * faster))),
         held=tuple(each * faster for each in held.streams),
         query=asked,
         limit=query.memory_limit,
@@ -181,9 +182,9 @@ def explain_sample(
 class _Calls:
     """How rows arrive: event time per call, and number of partitions."""
 
-    def __init__(self, every: str | timedelta | None, partitions: int) -> None:
-        with placed(Option("every")):
-            self.every = None if every is None else positive_duration(every) / SECOND
+    def __init__(self, interval: str | timedelta | None, partitions: int) -> None:
+        with placed(Option("trigger_interval")):
+            self.interval = None if interval is None else positive_duration(interval) / SECOND
         if partitions < 1:
             raise QueryError(f"must be at least 1, got {partitions}", Option("partitions"))
         self.partitions = partitions
@@ -198,7 +199,7 @@ class _Calls:
             allowed = sum(rates) / deadline.rate
         else:
             assert deadline.micros is not None
-            allowed = 1.0 if self.every is None else deadline.micros / SECOND / self.every
+            allowed = 1.0 if self.interval is None else deadline.micros / SECOND / self.interval
         return float(min(1.0, MARGIN * allowed * self.partitions / max(seconds, 1e-12)))
 
 
@@ -211,19 +212,19 @@ def _from_stated(stated: StatedJoin, calls: _Calls) -> Explanation:
     model = stated.model(plan, stats)
     return Explanation(
         plan=plan,
-        exact=MemoryLimit("bytes", exact),
+        exact_memory=MemoryLimit("bytes", exact),
         recall=forecast.curve("rows" if in_rows else "bytes"),
         limit=query.memory_limit,
         query=query,
         row_bytes=tuple(costs),
-        split=None if query.memory_limit is None else forecast.shares(float(query.memory_limit.size)),
+        memory_split=None if query.memory_limit is None else forecast.shares(float(query.memory_limit.size)),
         time=None if model is None else _time_curve(query, model, None),
     )
 
 
 def _of_operator(
     operator: Operator,
-    learned_from: DryRun | None,
+    ran: DryRun | None,
     rates: Mapping[str, float] | None,
     calls: _Calls,
     query: Query | None = None,
@@ -235,8 +236,8 @@ def _of_operator(
         )
     join, query = operator.runner.join, query or operator.query
     plan, faster = operator.plan, 1.0
-    if learned_from is not None:
-        measured = [rows / learned_from.span for rows in learned_from.rows.values()]
+    if ran is not None:
+        measured = [rows / ran.span for rows in ran.rows.values()]
         wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
         plan = operator.runner.planner.plan_for(join, wanted)
         join.install(plan)
@@ -245,7 +246,7 @@ def _of_operator(
     exact = sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True))
     recall, split, binds = None, None, None
     evictor = join.evictor if operator.runner.counters.sub_batches else None
-    known_rates = None if learned_from is None else plan.rates
+    known_rates = None if ran is None else plan.rates
     forecast = None if evictor is None else evictor.forecast(join.windows, known_rates, faster)
     if evictor is not None and forecast is not None:
         recall = forecast.curve(evictor.limit.kind)
@@ -261,20 +262,20 @@ def _of_operator(
         seconds = _seconds(operator, model, as_planned)
         time = _time_curve(query, as_planned, seconds)
         throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
-        if learned_from is not None:
+        if ran is not None:
             plan = _with_learned_costs(plan, as_planned, query.time_policy, throttle)
     return Explanation(
         plan=plan,
-        exact=MemoryLimit("bytes", round(max(1.0, exact))),
+        exact_memory=MemoryLimit("bytes", round(max(1.0, exact))),
         recall=recall,
         limit=query.shed_limit,
         query=query,
         row_bytes=row_bytes,
-        split=split,
+        memory_split=split,
         binds=binds,
         time=time,
         throttle=throttle,
-        learned_from=learned_from,
+        dry_run=ran,
     )
 
 

@@ -29,7 +29,7 @@ class Rendered(ABC):
     def _contents(self) -> tuple[str, list[dict[str, Any]], list[str]]:
         """Title, joins and shared queries of the page."""
 
-    def page(self) -> str:
+    def to_html(self) -> str:
         """One self-contained HTML page with the plan and the curves."""
         from windrow.explanation.html_page import page  # few programs draw one
 
@@ -43,7 +43,7 @@ class Rendered(ABC):
     def _repr_html_(self) -> str:
         # In a frame of its own, so that its styles and those of the notebook do not mix.
         style = "width: 100%; height: 40em; border: 0"
-        return f'<iframe srcdoc="{escape(self.page())}" style="{style}"></iframe>'
+        return f'<iframe srcdoc="{escape(self.to_html())}" style="{style}"></iframe>'
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +51,7 @@ class Explanation(Rendered):
     """A plan, the memory and time of exact results, and the expected recall with less; prints itself."""
 
     plan: Plan
-    exact: MemoryLimit
+    exact_memory: MemoryLimit
     """The most memory that complete windows take."""
     recall: RecallCurve | None
     """Expected recall by memory."""
@@ -61,8 +61,8 @@ class Explanation(Rendered):
     row_bytes: tuple[float, ...]
     """Bytes of a row of each stream in its window."""
     held: tuple[float, ...] | None = None
-    """Bytes of each stream's windows, measured; they add up to `exact`. None if only modelled."""
-    split: tuple[float, ...] | None = None
+    """Bytes of each stream's windows, measured; they add up to `exact_memory`. None if only modelled."""
+    memory_split: tuple[float, ...] | None = None
     """Memory share of each stream, in the unit of `recall`."""
     binds: float | None = None
     """Fraction of the time in which complete windows would exceed the limit; None if unknown."""
@@ -70,7 +70,7 @@ class Explanation(Rendered):
     """Expected recall by work, and by time if rows were timed."""
     throttle: float | None = None
     """Throttle fraction under the query's deadline; None without a deadline, or if no row was timed."""
-    learned_from: DryRun | None = None
+    dry_run: DryRun | None = None
     """The sample it was learned from; None if rates were stated."""
     partitioning: str | None = None
     name: str = ""
@@ -87,7 +87,7 @@ class Explanation(Rendered):
         memory, disk = self.query.memory_limit, self.query.disk_limit
         if memory is None or disk is None:
             return None
-        return MemoryLimit("bytes", max(0, min(disk.size, self.exact.size - memory.size)))
+        return MemoryLimit("bytes", max(0, min(disk.size, self.exact_memory.size - memory.size)))
 
     @property
     def bytes_per_second(self) -> float:
@@ -102,20 +102,20 @@ class Explanation(Rendered):
         return self.recall.at(self.limit.size)
 
     @property
-    def expected_in_time(self) -> float | None:
+    def expected_recall_in_time(self) -> float | None:
         """Recall under the query's deadline."""
         return None if self.time is None or self.throttle is None else self.time.at(self.throttle)
 
     @property
     def source(self) -> str:
         """The source of the figures."""
-        return str(self.learned_from) if self.learned_from is not None else "From stated rates, not from data"
+        return str(self.dry_run) if self.dry_run is not None else "From stated rates, not from data"
 
     def __str__(self) -> str:
         lines = [str(self.plan)]
         sizes = zip(self.plan.aliases, self.window_bytes, strict=True)
         each = ", ".join(f"{alias} {_size(size)}" for alias, size in sizes)
-        lines.append(f"Memory for an exact answer: about {self.exact} ({each})")
+        lines.append(f"Memory for an exact answer: about {self.exact_memory} ({each})")
         if self.spilled is not None:
             lines.append(f"  of it at most {self.query.memory_limit} in memory, {self.spilled} on local disk")
         lines.append(f"Memory for new rows: about {_size(self.bytes_per_second)} a second")
@@ -124,16 +124,16 @@ class Explanation(Rendered):
             if self.expected_recall is not None:
                 when = "" if self.binds is None else f"; the limit binds {100 * self.binds:.3g} % of the time"
                 lines.append(f"  {self.limit} give about {100 * self.expected_recall:.3g} %{when}")
-            if self.split is not None and self.limit is not None:
-                shares = zip(self.plan.aliases, self.split, strict=True)
+            if self.memory_split is not None and self.limit is not None:
+                shares = zip(self.plan.aliases, self.memory_split, strict=True)
                 each = ", ".join(f"{a} {MemoryLimit(self.recall.unit, round(share))}" for a, share in shares)
                 lines.append(f"  divided: {each}")
         if self.time is not None:
             lines += ["Recall against time:", *_indented(str(self.time))]
-            if self.throttle is not None and self.expected_in_time is not None:
+            if self.throttle is not None and self.expected_recall_in_time is not None:
                 lines.append(
                     f"  the deadline of {self.query.deadline} leaves time for {100 * self.throttle:.3g} % "
-                    f"of the work: about {100 * self.expected_in_time:.3g} %"
+                    f"of the work: about {100 * self.expected_recall_in_time:.3g} %"
                 )
             elif self.query.deadline is not None:
                 lines.append(
@@ -141,7 +141,7 @@ class Explanation(Rendered):
                 )
         if self.partitioning is not None:
             lines += ["Partitioning:", *_indented(self.partitioning)]
-        if self.learned_from is not None:
+        if self.dry_run is not None:
             lines.append(self.source)
         return "\n".join(lines)
 
@@ -170,19 +170,19 @@ class Explanation(Rendered):
             "directions": [self._direction(direction) for direction in plan.directions],
             "harvest": plan.harvest and plan.harvest.to_dict(),
             "memory": {
-                "exact_bytes": self.exact.size,
+                "exact_bytes": self.exact_memory.size,
                 "bytes_per_second": self.bytes_per_second,
                 "limit": self.limit and {self.limit.kind: self.limit.size},
                 "spilled_bytes": self.spilled and self.spilled.size,
                 "recall": self.expected_recall,
                 "binds": self.binds,
-                "split": self.split and dict(zip(plan.aliases, self.split, strict=True)),
+                "split": self.memory_split and dict(zip(plan.aliases, self.memory_split, strict=True)),
                 "curve": self.recall and vars(self.recall),
             },
             "time": {
                 "deadline": query.deadline and str(query.deadline),
                 "throttle": self.throttle,
-                "recall": self.expected_in_time,
+                "recall": self.expected_recall_in_time,
                 "curve": self.time
                 and {
                     "comparisons_per_second": self.time.comparisons,
@@ -193,7 +193,7 @@ class Explanation(Rendered):
             },
             "partitioning": self.partitioning and self.partitioning.splitlines(),
             "source": self.source,
-            "learned_from": self.learned_from and self.learned_from.to_dict(),
+            "dry_run": self.dry_run and self.dry_run.to_dict(),
             "text": str(self),
         }
         shown: dict[str, Any] = json_value(found)

@@ -47,7 +47,7 @@ class StatedJoin:
     """Rows per second by alias; 1 by default."""
     distinct: Mapping[str, float]
     """Number of distinct values by column; by default the number of rows in the window."""
-    curves: Mapping[str, Sequence[float]] | None
+    age_curves: Mapping[str, Sequence[float]] | None
     """Alias to the results of a row in each of equally long parts of its window, youngest first."""
 
     def __post_init__(self) -> None:
@@ -56,9 +56,9 @@ class StatedJoin:
             if alias not in self.schemas:
                 raise QueryError(f"the schema of stream '{alias}' is missing", Option("explain"))
             check_time_column(alias, self.schemas[alias], stream.time)
-        for alias in self.curves or {}:
+        for alias in self.age_curves or {}:
             if alias not in self.query.streams:
-                raise QueryError(unknown("stream", alias, self.query.streams), Option("curves"))
+                raise QueryError(unknown("stream", alias, self.query.streams), Option("age_curves"))
 
     def plan(self) -> tuple[Plan, JoinStatistics, list[float]]:
         """The plan, its statistics, and the bytes of a row of each stream."""
@@ -81,13 +81,13 @@ class StatedJoin:
         return plan, stats, [_row_bytes(bound, s) + row_state for s in range(len(rates))]
 
     def stream_models(self, plan: Plan, costs: Sequence[float]) -> list[StreamModel]:
-        """A model per stream, for forecasts. If curves are given, streams without one have no results."""
+        """A model per stream, for forecasts. If age curves are given, streams without one have no results."""
         found, one = [], np.ones(1)
         for alias, rate, span, cost in zip(
             self.query.aliases, plan.rates, self.spans(plan), costs, strict=True
         ):
-            none = (1.0,) if self.curves is None else (0.0,)
-            given = tuple((self.curves or {}).get(alias, none))
+            none = (1.0,) if self.age_curves is None else (0.0,)
+            given = tuple((self.age_curves or {}).get(alias, none))
             found.append(StreamModel(AgeCurve(given, span / len(given)), rate, cost, one, one))
         return found
 
@@ -124,7 +124,7 @@ class StatedJoin:
 
     def _scores(self, stream: int, count: int) -> Array:
         """Scores of the basic windows, interpolated from the curve, whose parts may have another length."""
-        curve = (self.curves or {}).get(self.query.aliases[stream])
+        curve = (self.age_curves or {}).get(self.query.aliases[stream])
         if curve is None:
             return np.ones(count)
         total = np.concatenate(([0.0], np.cumsum(np.asarray(curve, dtype=float))))

@@ -88,10 +88,10 @@ def _check_deadline(query: Query) -> None:
     policy, memory = query.time_policy, query.memory_policy
     with placed(Option(policy=policy.name)):
         policy.check([s.window.size for s in query.streams.values() if s.window.is_time])
-    if query.counts_rows and policy.buffer is not None:
+    if query.counts_rows and policy.buffer_rows is not None:
         raise QueryError(
             "windows counted in rows must see every row, so none may wait in a buffer or be dropped from it; "
-            "leave buffer out",
+            "leave buffer_rows out",
             Option("shed"),
         )
     if query.sampled:

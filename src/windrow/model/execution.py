@@ -30,27 +30,27 @@ from windrow.model.settings import (
 
 @dataclass(frozen=True)
 class SkewedKeys:
-    """Key values with too many rows for one partition, each spread over `ways` partitions."""
+    """Key values with too many rows for one partition, each spread over `splits` partitions."""
 
     values: tuple[Any, ...]
-    ways: int
+    splits: int
 
     @classmethod
     def parse(cls, given: Mapping[str, Any] | SkewedKeys | None) -> SkewedKeys | None:
-        """Accepts {"key": [values], "ways": number}."""
+        """Accepts {"values": [values], "splits": number}."""
         if given is None or isinstance(given, SkewedKeys):
             return given
-        if not isinstance(given, Mapping) or set(given) != {"key", "ways"}:
-            raise QueryError(f"expected {{'key': [values], 'ways': number}}, got {given!r}")
-        ways, values = given["ways"], given["key"]
-        if not isinstance(ways, int) or ways < 2:
-            raise QueryError(f"ways must be a number of partitions from 2, got {ways!r}")
+        if not isinstance(given, Mapping) or set(given) != {"values", "splits"}:
+            raise QueryError(f"expected {{'values': [values], 'splits': number}}, got {given!r}")
+        splits, values = given["splits"], given["values"]
+        if not isinstance(splits, int) or splits < 2:
+            raise QueryError(f"splits must be a number of partitions from 2, got {splits!r}")
         if not isinstance(values, list | tuple | set | frozenset) or not values:
-            raise QueryError(f"key must be a list of one or more values, got {values!r}")
-        return cls(tuple(values), ways)
+            raise QueryError(f"values must be a list of one or more values, got {values!r}")
+        return cls(tuple(values), splits)
 
     def __str__(self) -> str:
-        return f"values {list(self.values)} over {self.ways} partitions"
+        return f"values {list(self.values)} over {self.splits} partitions"
 
 
 def _location(value: Any) -> str | None:
@@ -80,13 +80,14 @@ class Execution:
         default=None,
     )
     partitioning: str | None = setting(
-        optional(text("'key', 'range', 'grid' or 'one'")),
-        '"key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.',
+        optional(text("'key', 'range', 'grid' or 'single'")),
+        '"key", "range", "range(width of a cell)", "grid" or "single"; None leaves it to the planner.',
         default=None,
     )
-    spread: Mapping[str, Any] | SkewedKeys | None = setting(
+    skewed_keys: Mapping[str, Any] | SkewedKeys | None = setting(
         SkewedKeys.parse,
-        '{"key": [values], "ways": n}: these values of the key are spread over n partitions each.',
+        '{"values": [values], "splits": n}: rows with these values of the key are spread over n '
+        "partitions each.",
         default=None,
     )
     late_rows: str | None = setting(
@@ -96,7 +97,7 @@ class Execution:
         default=None,
     )
 
-    skewed_keys = Parsed[SkewedKeys | None]("spread")
+    skewed = Parsed[SkewedKeys | None]("skewed_keys")
 
     def __post_init__(self) -> None:
         keep_read_values(self)

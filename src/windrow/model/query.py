@@ -182,7 +182,7 @@ class Query:
     shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = setting(
         parse_policies,
         'What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such '
-        'as `policies.Age(buckets=40)`, or one for memory and one for time: ("age", "harvest"). One for '
+        'as `policies.Age(age_bins=40)`, or one for memory and one for time: ("age", "harvest"). One for '
         "time alone needs a deadline; one for memory alone, where there is a deadline, a limit too.",
         default="auto",
         show=lambda shed: " and ".join(map(str, shed)),
@@ -208,13 +208,13 @@ class Query:
         "takes for each stream the order of least expected cost, wherever it puts the arriving rows.",
         default="eager",
     )
-    revise: float = setting(
+    replan_factor: float = setting(
         number("a factor above 1, such as 2.0", lambda n: n > 1),
         "The order is chosen anew when a measured rate, distinct count or selectivity has changed by "
         "this factor since the last choice.",
         default=2.0,
     )
-    cross: bool = setting(
+    allow_cross_join: bool = setting(
         truth, "Allow a predicate whose join graph is in pieces: a cross product.", default=False
     )
     functions: Mapping[str, Function | Callable[..., Any]] = setting(

@@ -23,7 +23,7 @@ class ResultGroups:
     slide: int | None = None
     keys: tuple[str, ...] = ()
     """SQL over the result."""
-    watermark: int | None = setting(
+    aggregate_watermark_delay: int | None = setting(
         optional(duration()),
         "How long a window of GROUP BY waits for results on a stream; None for `late` plus the longest "
         "window.",

@@ -118,7 +118,7 @@ class SearchProgress:
     """Rows looked at: found by an index, or scanned."""
     found: int
     """Results found."""
-    rows_waiting: int
+    backlog_rows: int
     """Rows that have not been searched for in all windows."""
     results_held: int
     """Results that some query will get but may not have yet."""

@@ -49,17 +49,17 @@ class ExplainTarget:
     """Alias to source, where it is known."""
     columnar: bool
     """Whether Windrow itself reads files that it can read."""
-    every: timedelta | None = None
+    trigger_interval: timedelta | None = None
     shares_with: tuple[str, ...] = ()
 
     def explained(
         self,
         rates: Mapping[str, float],
         distinct: Mapping[str, float],
-        sample: int,
+        sample_rows: int,
         bars: Progress,
     ) -> Explanation:
-        """Explain from at most `sample` rows per stream; from stated rates if `sample` is 0 or there is no
+        """Explain from at most `sample_rows` rows per stream; from stated rates if that is 0 or there is no
         data. `bars` shows the progress."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
         layout = self.prepared.described
@@ -69,21 +69,21 @@ class ExplainTarget:
             layout += f"\n{in_columns(others)}"
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
-        if sample and self.readers and not distinct:
-            data, calls, bar = {}, 0, bars.add_task("", total=None)
+        if sample_rows and self.readers and not distinct:
+            sample, calls, bar = {}, 0, bars.add_task("", total=None)
             for alias, read in self.readers.items():
                 bars.update(bar, description=f"reading {self.names[alias]}")
-                taken = read(sample)
+                taken = read(sample_rows)
                 bars.console.print(f"read {taken} of {self.names[alias]}", highlight=False, markup=False)
-                data[alias] = taken.rows
+                sample[alias] = taken.rows
                 source = self.sources.get(alias)
                 if source is not None and (most := source.number_option("maxFilesPerTrigger")):
                     calls = max(calls, math.ceil(taken.files / max(1, most)))
             found = explain_sample(
                 self.prepared.query,
-                data,
+                sample,
                 rates,
-                self.every,
+                self.trigger_interval,
                 workers,
                 partial(_learning, bars, bar),
                 divided=Partitions(self._split, calls or None),
@@ -93,7 +93,9 @@ class ExplainTarget:
             generated = {a: source for a, source in self.sources.items() if source.format == "rate"}
             stated = {a: source.number_option("rowsPerSecond") or 1.0 for a, source in generated.items()}
             stated |= rates
-            found = explain(self.prepared.query, schemas, stated, distinct, None, None, self.every, workers)
+            found = explain(
+                self.prepared.query, schemas, stated, distinct, None, None, self.trigger_interval, workers
+            )
         return replace(found, name=self.name, partitioning=layout)
 
     def _split(self, alias: str, rows: pa.Table) -> list[pa.Table]:
@@ -130,7 +132,7 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
             readers,
             sources,
             columnar=pipeline.streaming,
-            every=timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
+            trigger_interval=timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
         )
     ]
 

@@ -107,7 +107,7 @@ class Aggregation:
     """SQL over the result that yields a timestamp."""
     window: int = setting(duration(least=1), example=DURATION)
     slide: int | None = setting(optional(duration(least=1)), default=None, example=DURATION)
-    watermark: int | None = setting(optional(duration()), default=None, example=DURATION)
+    watermark_delay: int | None = setting(optional(duration()), default=None, example=DURATION)
     group_by: tuple[str, ...] = setting(texts, default=())
     """SQL over the result."""
     aggregates: tuple[str, ...] = setting(texts, default=())
@@ -117,7 +117,7 @@ class Aggregation:
     def __post_init__(self) -> None:
         if not self.aggregates:
             raise QueryError("'aggregates' is missing; add for example aggregates = ['count(*) as results']")
-        groups = ResultGroups(self.time, self.window, self.slide, self.group_by, self.watermark)
+        groups = ResultGroups(self.time, self.window, self.slide, self.group_by, self.watermark_delay)
         object.__setattr__(self, "groups", groups)
 
 
@@ -148,7 +148,7 @@ class RunSettings:
     checkpoint: str | None = setting(optional(TEXT), default=None)
     metrics: str | None = setting(optional(TEXT), default=None)
     master: str | None = setting(optional(TEXT), default=None)
-    settings: Mapping[str, str] = setting(spark_options, default_factory=dict, repr=False)
+    spark_conf: Mapping[str, str] = setting(spark_options, default_factory=dict, repr=False)
     """Configuration of the Spark session, if one is started."""
 
 
@@ -209,10 +209,11 @@ class Pipeline:
                 raise QueryError(f"'{self.sink.format}' files only take mode 'append', got '{self.mode}'")
             if self.mode == "complete" and self.aggregate is None:
                 raise QueryError("mode 'complete' is for aggregates; use 'append', or add [aggregate]")
-        if self.mode == "append" and self.aggregate is not None and self.aggregate.groups.watermark is None:
+        aggregate = self.aggregate
+        if self.mode == "append" and aggregate is not None and aggregate.watermark_delay is None:
             raise QueryError(
-                "'watermark' is missing: mode 'append' writes a window once, after the watermark has passed "
-                "it; add for example watermark = '10 seconds'",
+                "'watermark_delay' is missing: mode 'append' writes a window once, after the watermark has "
+                "passed it; add for example watermark_delay = '10 seconds'",
                 Option(section="aggregate"),
             )
 

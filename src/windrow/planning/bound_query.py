@@ -130,10 +130,10 @@ def _check_connected(query: Query, predicate: Predicate) -> None:
     """Refuses a predicate that does not connect all streams, unless the query allows a cross product."""
     connected = predicate.linked(0)
     apart = [alias for k, alias in enumerate(query.aliases) if k not in connected]
-    if apart and not query.cross:
+    if apart and not query.allow_cross_join:
         raise QueryError(
             f"no condition links {apart} with '{query.aliases[0]}', so the result is a cross product; "
-            "add a condition, or allow it with cross=True",
+            "add a condition, or allow it with allow_cross_join=True",
             Option("on"),
         )
 

@@ -65,7 +65,7 @@ def plan_shape(query: Query, predicate: Predicate, shape: JoinShape) -> ShapePla
     paths = [s.path for s in query.streams.values()]
     core = _conditions_of(predicate, shape, -1)
     _check_visible(query, predicate, shape)
-    if not query.cross:
+    if not query.allow_cross_join:
         _check_linked(query, predicate, shape)
     directions: list[Direction] = []
     if len(shape.core) > 1:
@@ -169,7 +169,7 @@ def _check_linked(query: Query, predicate: Predicate, shape: JoinShape) -> None:
             raise QueryError(
                 f"no condition on required streams alone links '{query.aliases[stream]}' with "
                 f"'{query.aliases[shape.core[0]]}', so the combinations that others may lack are a cross "
-                "product; add a condition, or allow it with cross=True",
+                "product; add a condition, or allow it with allow_cross_join=True",
                 Option("on"),
             )
     for k, level in enumerate(shape.levels):
@@ -177,6 +177,6 @@ def _check_linked(query: Query, predicate: Predicate, shape: JoinShape) -> None:
             alias = query.aliases[level.stream]
             raise QueryError(
                 f"no condition links '{alias}' with the streams before it, so every row of it matches; "
-                "add a condition, or allow the cross product with cross=True",
+                "add a condition, or allow the cross product with allow_cross_join=True",
                 Option("on"),
             )

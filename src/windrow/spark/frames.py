@@ -26,7 +26,7 @@ from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_watermarks import METADATA
 
-DOCUMENT = "document"
+MESSAGE = "value"
 """The column of control messages."""
 BLOB = st.StructField("rows", st.BinaryType())
 
@@ -112,9 +112,9 @@ def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
             "must be a stream if the frames are streams, and batch if they are batch", Option("control")
         )
     kinds = {field.name: field.dataType for field in control.schema.fields}
-    if not isinstance(kinds.get(DOCUMENT), st.StringType):
-        raise QueryError(f"expected a text column '{DOCUMENT}', got {list(kinds)}", Option("control"))
-    return control.select(sf.col(DOCUMENT))
+    if not isinstance(kinds.get(MESSAGE), st.StringType):
+        raise QueryError(f"expected a text column '{MESSAGE}', got {list(kinds)}", Option("control"))
+    return control.select(sf.col(MESSAGE))
 
 
 def check(query: Query, frames: Sequence[Frame]) -> BoundQuery:

@@ -43,7 +43,7 @@ class GridDimension:
     """Width of a cell, for ranges."""
     skewed: SkewedKeys | None = None
     split: tuple[int, ...] = ()
-    """Streams that divide the rows of a spread value; the other streams copy them."""
+    """Streams that divide the rows of a skewed value; the other streams copy them."""
 
     def copies(self, stream: int) -> float:
         place = self.placements[stream]

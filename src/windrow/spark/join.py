@@ -40,7 +40,7 @@ from windrow.spark.files.file_stream import FileStream
 from windrow.spark.files.packed_rows import packed_rows, place_finder
 from windrow.spark.frame_watermarks import delays_text, with_frame_watermarks
 from windrow.spark.frames import (
-    DOCUMENT,
+    MESSAGE,
     Frame,
     UnionColumns,
     check,
@@ -145,7 +145,7 @@ class PreparedJoin:
         """Control documents in the union's columns, a copy for every partition."""
         assert self.control is not None
         columns = [sf.lit(None).cast(kind).alias(f"slot{slot}") for slot, kind in enumerate(slots.types)]
-        columns[slots.text] = sf.col(DOCUMENT).alias(f"slot{slots.text}")
+        columns[slots.text] = sf.col(MESSAGE).alias(f"slot{slots.text}")
         extra = [sf.lit(0).cast("bigint").alias(CONTENT)] if self.query.counts_rows else []
         routes = [_route(sf.lit(p), sf.lit(len(self.frames))) for p in range(self.layout.partitions)]
         if self.layout.replicates:
@@ -233,11 +233,11 @@ def prepare(
         )
     if control is not None:
         control = control_documents(control, streaming)
-    if query.time_limit is not None and query.time_policy.buffer is not None:
+    if query.time_limit is not None and query.time_policy.buffer_rows is not None:
         raise QueryError(
             f"{query.time_policy} lets rows wait for the next micro-batch if there was no time for them; "
             "on Spark a batch that is run again would leave others waiting, and results would be returned "
-            "twice; leave buffer= out",
+            "twice; leave buffer_rows= out",
             Option("shed"),
         )
     join = check(query, described)
@@ -251,7 +251,7 @@ def prepare(
         check_reachable(run.state)
     default = session.conf.get("spark.sql.shuffle.partitions")
     partitions = run.partitions or int(default or 1)
-    layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed_keys)
+    layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed)
     return PreparedJoin(
         query,
         described,
@@ -288,8 +288,8 @@ def join(
     expire: str | Interval | None = None,
     order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic",
     algorithm: str = "eager",
-    revise: float = 2.0,
-    cross: bool = False,
+    replan_factor: float = 2.0,
+    allow_cross_join: bool = False,
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
     seed: int = 0,
     how: str | Mapping[str, str] = INNER,
@@ -300,7 +300,7 @@ def join(
     state: str | PathLike[str] | None = None,
     name: str | None = None,
     partitioning: str | None = None,
-    spread: Mapping[str, Any] | SkewedKeys | None = None,
+    skewed_keys: Mapping[str, Any] | SkewedKeys | None = None,
     late_rows: str | PathLike[str] | None = None,
     control: DataFrame | None = None,
 ) -> DataFrame:
@@ -330,7 +330,7 @@ def join(
         several joins share; or None for no limit.
     {options}
     control
-        A DataFrame of the frames' kind with a text column `document`: changes to the running query, as in
+        A DataFrame of the frames' kind with a text column `value`: changes to the running query, as in
         `Operator.control`. A refused one is skipped, with the reason in the metrics.
 
     Examples

@@ -28,9 +28,9 @@ from windrow.model.predicate import Band, Class, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, by_content, by_key
 from windrow.spark.outer_layout import outer_cuts
-from windrow.state.runs import SPREAD_VALUES
+from windrow.state.runs import SKEWED_VALUES
 
-KINDS = ("key", "range", "grid", "one")
+KINDS = ("key", "range", "grid", "single")
 CELL = 4.0
 """Width of a cell, in reaches. A row within reach of a border is copied, which makes half a copy per row."""
 
@@ -50,8 +50,8 @@ class PartitionLayout:
 
     def most_copies(self, stream: int) -> float:
         """Expected copies of a row, or more where values are spread."""
-        spread = (cut.skewed.ways for cut in self.dimensions if cut.skewed)
-        return self.copies(stream) * math.prod(spread)
+        splits = (cut.skewed.splits for cut in self.dimensions if cut.skewed)
+        return self.copies(stream) * math.prod(splits)
 
     @property
     def load(self) -> float:
@@ -70,7 +70,7 @@ class PartitionLayout:
     def described(self) -> dict[str, str]:
         """Everything that decides which partition a row goes to, by option."""
         cuts = [f"{c.parts} by {c.by}{f' in cells of {c.width}' if c.width else ''}" for c in self.dimensions]
-        spread = [str(cut.skewed) for cut in self.dimensions if cut.skewed]
+        skewed = [str(cut.skewed) for cut in self.dimensions if cut.skewed]
         places = [
             ", ".join(
                 f"{alias} by {place}" for alias, place in zip(self.aliases, cut.placements, strict=True)
@@ -79,14 +79,14 @@ class PartitionLayout:
             for cut in self.dimensions
         ]
         found = {
-            "partitioning": " x ".join(cuts) or "one",
-            "spread": " and ".join(spread) or "none",
+            "partitioning": " x ".join(cuts) or "single",
+            "skewed_keys": " and ".join(skewed) or "none",
             "routing": " x ".join(places) or "none",
         }
         for cut in self.dimensions:
             if cut.skewed:
                 word = next(place.column for place in cut.placements if place.column is not None)
-                found[SPREAD_VALUES] = _text(cut.skewed.values, word.type)
+                found[SKEWED_VALUES] = _text(cut.skewed.values, word.type)
         return found
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class PartitionLayout:
             copies = self.copies(stream)
             lines.append(f"  {alias}: " + ("each row once" if copies == 1 else f"about {copies:.3g} copies"))
         lines += [
-            f"  spread over {c.skewed.ways}: {', '.join(map(repr, c.skewed.values))}"
+            f"  spread over {c.skewed.splits}: {', '.join(map(repr, c.skewed.values))}"
             for c in self.dimensions
             if c.skewed
         ]
@@ -112,31 +112,31 @@ def choose_layout(
     classes: Sequence[Class],
     partitions: int,
     wanted: str | None = None,
-    spread: SkewedKeys | None = None,
+    skewed_keys: SkewedKeys | None = None,
 ) -> PartitionLayout:
     """The layout with the fewest rows per partition, assuming that all streams are equally fast.
 
     Parameters
     ----------
     wanted
-        "key", "range", "range(width of a cell)", "grid" or "one"; None leaves the choice open.
+        "key", "range", "range(width of a cell)", "grid" or "single"; None leaves the choice open.
     """
     kind, width = _parse(wanted)
     counted = [a for a, s in query.streams.items() if s.window.kind == "rows"]
-    if counted and kind not in (None, "one"):
+    if counted and kind not in (None, "single"):
         raise QueryError(
             f"the window of '{counted[0]}' counts rows of the whole stream, which takes one "
             "partition; leave partitioning out, or count 'rows per key'",
             Option("partitioning"),
         )
-    if partitions == 1 or kind == "one" or counted:
-        if spread:
-            raise QueryError("there is only one partition", Option("spread"))
+    if partitions == 1 or kind == "single" or counted:
+        if skewed_keys:
+            raise QueryError("there is only one partition", Option("skewed_keys"))
         why = f"the window of '{counted[0]}' counts rows of the whole stream" if counted else ""
         return PartitionLayout(query.aliases, 1, (), why)
     if query.kind.shapes:
-        if spread:
-            raise QueryError("only inner joins spread a key; leave it out", Option("spread"))
+        if skewed_keys:
+            raise QueryError("only inner joins spread a key; leave it out", Option("skewed_keys"))
         if not outer_cuts(query, predicate) and kind is None:
             why = "rows of both sides are kept, and no equality of both says which partition they meet in"
             return PartitionLayout(query.aliases, 1, (), why)
@@ -145,11 +145,11 @@ def choose_layout(
     if not layouts:
         raise QueryError(
             f"the predicate gives nothing to partition by {kind or 'key, range or grid'}; "
-            "use partitioning='one'",
+            "use partitioning='single'",
             Option("partitioning"),
         )
     best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.dimensions)))
-    return _with_spread(best, query, spread) if spread else best
+    return _with_skewed(best, query, skewed_keys) if skewed_keys else best
 
 
 def read_layout(
@@ -160,16 +160,16 @@ def read_layout(
     options: Mapping[str, str],
 ) -> PartitionLayout | None:
     """The layout that `described` has described; None if the query has no such layout."""
-    known, spread = _cuts(query, predicate, classes, None), _read_spread(options)
+    known, skewed = _cuts(query, predicate, classes, None), _read_skewed(options)
     for cuts in ((), *((cut,) for cut in known), *itertools.combinations(known, 2)):
         layout = _sized_as(query, cuts, partitions, options.get("partitioning", ""))
-        if layout is not None and spread is not None:
+        if layout is not None and skewed is not None:
             try:
-                layout = _with_spread(layout, query, spread)
+                layout = _with_skewed(layout, query, skewed)
             except QueryError:
                 continue
         told = {} if layout is None else layout.described()
-        told.pop(SPREAD_VALUES, None)
+        told.pop(SKEWED_VALUES, None)
         if layout is not None and all(options.get(name) == text for name, text in told.items()):
             return layout
     return None
@@ -178,7 +178,9 @@ def read_layout(
 def may_copy(options: Mapping[str, str]) -> bool:
     """Whether a layout that `described` has described may copy rows."""
     routing = options.get("routing", EVERYWHERE.how)
-    return options.get("spread") != "none" or any(f"by {how}" in routing for how in ("near", EVERYWHERE.how))
+    return options.get("skewed_keys") != "none" or any(
+        f"by {how}" in routing for how in ("near", EVERYWHERE.how)
+    )
 
 
 def _sized_as(
@@ -200,11 +202,11 @@ def _sized_as(
     return PartitionLayout(query.aliases, partitions, tuple(sized))
 
 
-def _read_spread(options: Mapping[str, str]) -> SkewedKeys | None:
-    match = re.fullmatch(r"values .* over (\d+) partitions", options.get("spread", ""))
-    if match is None or SPREAD_VALUES not in options:
+def _read_skewed(options: Mapping[str, str]) -> SkewedKeys | None:
+    match = re.fullmatch(r"values .* over (\d+) partitions", options.get("skewed_keys", ""))
+    if match is None or SKEWED_VALUES not in options:
         return None
-    return SkewedKeys(_values(options[SPREAD_VALUES]), int(match[1]))
+    return SkewedKeys(_values(options[SKEWED_VALUES]), int(match[1]))
 
 
 def _text(values: Sequence[Any], kind: pa.DataType) -> str:
@@ -318,23 +320,24 @@ def _distances(
             heapq.heappush(queue, (reach + epsilon, pushed, other))
 
 
-def _with_spread(layout: PartitionLayout, query: Query, spread: SkewedKeys) -> PartitionLayout:
-    """Give rows of a spread value a grid of their own inside the key's dimension."""
+def _with_skewed(layout: PartitionLayout, query: Query, skewed: SkewedKeys) -> PartitionLayout:
+    """Give rows of a skewed value a grid of their own inside the key's dimension."""
     keyed = [cut for cut in layout.dimensions if cut.kind == "key"]
     if not keyed:
-        raise QueryError(f"rows are not partitioned by a key: {layout}", Option("spread"))
+        raise QueryError(f"rows are not partitioned by a key: {layout}", Option("skewed_keys"))
     cut = keyed[0]
-    if spread.ways > cut.parts:
+    if skewed.splits > cut.parts:
         raise QueryError(
-            f"{spread.ways} ways are more than the {cut.parts} partitions of the key", Option("spread")
+            f"{skewed.splits} splits are more than the {cut.parts} partitions of the key",
+            Option("skewed_keys"),
         )
     split = [s for s, place in enumerate(cut.placements) if place.how == "value" and _divisible(query, s)][:2]
     if not split:
         raise QueryError(
-            "all windows count rows per key, and rows of one key must stay together", Option("spread")
+            "all windows count rows per key, and rows of one key must stay together", Option("skewed_keys")
         )
     word = next(place.column for place in cut.placements if place.column is not None)
-    fitted = SkewedKeys(tuple(_fitted(value, word) for value in spread.values), spread.ways)
+    fitted = SkewedKeys(tuple(_fitted(value, word) for value in skewed.values), skewed.splits)
     wider = GridDimension(
         cut.parts,
         cut.kind,
@@ -360,4 +363,4 @@ def _fitted(value: Any, word: JoinColumn) -> Any:
             return found.as_py()
     except (pa.ArrowException, OverflowError, QueryError):
         pass  # reported below in the user's terms
-    raise QueryError(f"the key {word} is {word.type}, and {value!r} is no such value", Option("spread"))
+    raise QueryError(f"the key {word} is {word.type}, and {value!r} is no such value", Option("skewed_keys"))

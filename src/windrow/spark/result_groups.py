@@ -18,7 +18,11 @@ EDGES = {"window_start": "window.start", "window_end": "window.end"}
 
 
 def group_results(
-    results: DataFrame, groups: ResultGroups, keys: Sequence[Column], watermark: int | None, place: Option
+    results: DataFrame,
+    groups: ResultGroups,
+    keys: Sequence[Column],
+    watermark_delay: int | None,
+    place: Option,
 ) -> GroupedData:
     """The results by `window` and keys. `place` is where the time is written."""
     with as_query_error(place):
@@ -26,8 +30,8 @@ def group_results(
     kind = timed.schema[TIME].dataType.typeName()
     if not kind.startswith("timestamp"):
         raise QueryError(f"the window needs a timestamp, got {groups.time}, a {kind}", place)
-    if watermark is not None:
-        timed = timed.withWatermark(TIME, f"{watermark} microseconds")
+    if watermark_delay is not None:
+        timed = timed.withWatermark(TIME, f"{watermark_delay} microseconds")
     slide = None if groups.slide is None else f"{groups.slide} microseconds"
     window = sf.window(TIME, f"{groups.window} microseconds", slide).alias("window")
     return timed.groupBy(window, *keys)
@@ -39,7 +43,9 @@ def aggregate(
     """Columns window_start and window_end, the keys, and the aggregates, which are Spark's SQL."""
     with as_query_error(place):
         keys = [sf.expr(key) for key in groups.keys]
-        by = group_results(results, groups, keys, groups.watermark, replace(place, name="time"))
+        by = group_results(
+            results, groups, keys, groups.aggregate_watermark_delay, replace(place, name="time")
+        )
         grouped = by.agg(*map(sf.expr, aggregates))
         edges = (sf.col(field).alias(name) for name, field in EDGES.items())
         return grouped.select(*edges, *(grouped[f"`{name}`"] for name in grouped.columns[1:]))

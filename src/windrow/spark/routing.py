@@ -82,10 +82,10 @@ def read_hashing(text: str) -> tuple[bool, ...] | None:
 
 
 def spread_shape(cut: GridDimension) -> tuple[int, int]:
-    """Rows and columns of the grid over which a spread value is divided."""
+    """Rows and columns of the grid over which a skewed value is divided."""
     assert cut.skewed is not None
-    rows = math.isqrt(cut.skewed.ways) if len(cut.split) > 1 else cut.skewed.ways
-    return rows, cut.skewed.ways // rows
+    rows = math.isqrt(cut.skewed.splits) if len(cut.split) > 1 else cut.skewed.splits
+    return rows, cut.skewed.splits // rows
 
 
 class Router:

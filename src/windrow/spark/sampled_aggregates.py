@@ -103,8 +103,8 @@ class EstimateColumns:
             "s.value",
             cast(Estimated, aggregate.function),
             time="s.moment",
-            every="1 day",
-            by="s.group",
+            window="1 day",
+            group_by="s.group",
             confidence=self.confidence,
         )
         return [figures[column].combine_chunks() for column in ("estimate", "low", "high")]

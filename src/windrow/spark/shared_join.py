@@ -29,7 +29,7 @@ from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_watermarks import with_frame_watermarks
 from windrow.spark.frames import (
-    DOCUMENT,
+    MESSAGE,
     UnionColumns,
     check_frames,
     control_documents,
@@ -90,7 +90,7 @@ def prepare_shared(
     execution: Execution | None = None,
     schedule: str = "greedy",
     deadline: str | None = None,
-    backlog: int | None = None,
+    max_backlog: int | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> list[PreparedSharedJoin]:
@@ -122,7 +122,7 @@ def prepare_shared(
         laid = prepare(own, query, replace(run, name=called), control)
         found.append(PreparedSharedJoin(**{**vars(laid), "group": g, "columns": _columns(g, laid)}))
     joins = tuple(laid.as_sibling for laid in found)
-    settings = {"schedule": schedule, "deadline": deadline, "backlog": backlog, "joins": joins}
+    settings = {"schedule": schedule, "deadline": deadline, "max_backlog": max_backlog, "joins": joins}
     return [replace(laid, settings=settings | {"number": number}) for number, laid in enumerate(found)]
 
 
@@ -134,12 +134,12 @@ def share(
     *,
     schedule: str = "greedy",
     deadline: str | None = None,
-    backlog: int | None = None,
+    max_backlog: int | None = None,
     partitions: int | None = None,
     state: str | PathLike[str] | None = None,
     name: str | None = None,
     partitioning: str | None = None,
-    spread: Mapping[str, Any] | SkewedKeys | None = None,
+    skewed_keys: Mapping[str, Any] | SkewedKeys | None = None,
     late_rows: str | PathLike[str] | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
@@ -161,13 +161,13 @@ def share(
     deadline
         Time limit of a partition in a micro-batch, such as "2 seconds"; the rest is deferred to the next
         micro-batch, in the state. None: a micro-batch finishes all its rows.
-    backlog
+    max_backlog
         Maximum rows of a partition in the backlog; beyond it the deadline is exceeded.
     {options}
     name
         Of the joins in state and metrics; "shared" by default. Joins after the first are called name-2, ...
     control
-        A DataFrame of the frames' kind with a text column `document`: queries added and removed, as in
+        A DataFrame of the frames' kind with a text column `value`: queries added and removed, as in
         `SharedOperator.control`. A refused one is skipped, with the reason in the metrics.
     heartbeat
         A row for every partition, at most once a second, from a source of its own. The backlog is then
@@ -179,7 +179,7 @@ def share(
     ...     state="/data/state")                                                       # doctest: +SKIP
     """
     execution = Execution(**{name: value for name, value in locals().items() if name in EXECUTION_SETTINGS})
-    prepared = prepare_shared(queries, frames, execution, schedule, deadline, backlog, control, heartbeat)
+    prepared = prepare_shared(queries, frames, execution, schedule, deadline, max_backlog, control, heartbeat)
     announce_first_batch()
     return union_of(prepared)
 
@@ -206,7 +206,7 @@ def _with_beats(
         )
     spark = session_of(next(iter(frames.values())))
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
-    empty = beats.select(sf.lit(None).cast(StringType()).alias(DOCUMENT))
+    empty = beats.select(sf.lit(None).cast(StringType()).alias(MESSAGE))
     return empty if control is None else control_documents(control, streaming=True).union(empty)
 
 

@@ -79,7 +79,7 @@ class SharedQueries:
     result_columns: pa.Schema
     schedule: str = "greedy"
     deadline: str | None = None
-    backlog: int | None = None
+    max_backlog: int | None = None
     joins: tuple[JoinOnSpark, ...] = ()
     number: int = 0
 
@@ -89,7 +89,7 @@ class SharedQueries:
 
     def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
         join = SharedJoin(
-            self.subscriptions, self.schedule, self.deadline, self.backlog, schemas, clock=time.time
+            self.subscriptions, self.schedule, self.deadline, self.max_backlog, schemas, clock=time.time
         )
         join.siblings, join.number = self.joins, self.number
         join.names = QueryNames([each.names for each in self.joins])

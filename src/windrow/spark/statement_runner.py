@@ -216,8 +216,8 @@ def _expanded(output: SelectItem, frames: Mapping[str, DataFrame | FileStream]) 
 
 def _grouped(results: DataFrame, statement: Statement, grouping: Grouping, streaming: bool) -> DataFrame:
     keys = [sf.expr(key).alias(key_column(n)) for n, key in enumerate(grouping.groups.keys)]
-    watermark = _watermark(statement, grouping.groups) if streaming else None
-    by = group_results(results, grouping.groups, keys, watermark, Option("group"))
+    delay = _watermark_delay(statement, grouping.groups) if streaming else None
+    by = group_results(results, grouping.groups, keys, delay, Option("group"))
     if statement.query.sampled:
         groups = by.agg(*gathered(grouping.aggregates))
         figures = EstimateColumns(grouping.aggregates, grouping.confidence)
@@ -241,18 +241,18 @@ def _figures(statement: Statement) -> Iterator[sf.Column]:
             yield from (sf.col(sql + bound).alias(name + bound) for bound in BOUNDS)
 
 
-def _watermark(statement: Statement, groups: ResultGroups) -> int:
+def _watermark_delay(statement: Statement, groups: ResultGroups) -> int:
     """How long a window waits for results, in microseconds."""
-    if groups.watermark is not None:
-        return groups.watermark
+    if groups.aggregate_watermark_delay is not None:
+        return groups.aggregate_watermark_delay
     query = statement.query
     tracked = any(stream.source_partition for stream in query.streams.values())
     if query.counts_rows or tracked:
         unknown = "source partitions" if tracked else "row windows"
         raise QueryError(
-            f"with {unknown} the delay of results is unknown; set WITH (watermark = '1 minute') or similar "
-            f"(late is {format_duration(query.watermark_delay_us)})",
-            Option("watermark"),
+            f"with {unknown} the delay of results is unknown; set WITH (aggregate_watermark_delay = "
+            f"'1 minute') or similar (late is {format_duration(query.watermark_delay_us)})",
+            Option("aggregate_watermark_delay"),
         )
     return query.watermark_delay_us + max(stream.window.size for stream in query.streams.values())
 

@@ -70,7 +70,12 @@ class StoredJoin:
         }
         try:
             query = Query(
-                streams, saved["on"], how=saved["how"], match=saved["match"], nan=saved["nan"], cross=True
+                streams,
+                saved["on"],
+                how=saved["how"],
+                match=saved["match"],
+                nan=saved["nan"],
+                allow_cross_join=True,
             )
             return BoundQuery.of(query, self._schemas)
         except QueryError as error:
@@ -94,7 +99,7 @@ class StoredJoin:
 
     def rescale(self, execution: Execution, threads: int) -> Rescaled:
         bound = self.bound
-        chosen = (execution.partitions or 1, execution.partitioning, execution.skewed_keys)
+        chosen = (execution.partitions or 1, execution.partitioning, execution.skewed)
         layout = choose_layout(bound.query, bound.predicate, bound.classes, *chosen)
         after = StoredLayout(layout.partitions, described(layout, self._types))
         before = self.stored.layout

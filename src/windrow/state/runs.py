@@ -27,8 +27,8 @@ from windrow.errors import StateError
 from windrow.state.parts import damaged
 from windrow.state.paths import batch_directory
 
-SPREAD_VALUES = "spread values"
-"""The option that repeats the values that are spread, in their type. Earlier versions lack it."""
+SKEWED_VALUES = "skewed values"
+"""The option that repeats the skewed values, in their type. Earlier versions lack it."""
 _PREFIX = "run."
 _RESCALED = re.compile(r"(?:batch-(\d+)/rescaled|rescaled\.b(\d+))\.([0-9a-f]+)")
 """Format 7 has rescalings beside the runs."""
@@ -52,7 +52,7 @@ class StoredLayout:
 
     def same_as(self, other: StoredLayout) -> bool:
         """Whether all rows lie in the same partitions."""
-        both = (self.options.keys() | other.options.keys()) - {SPREAD_VALUES}
+        both = (self.options.keys() | other.options.keys()) - {SKEWED_VALUES}
         return self.partitions == other.partitions and all(
             self.options.get(name) == other.options.get(name) for name in both
         )

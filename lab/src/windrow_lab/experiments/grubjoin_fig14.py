@@ -34,7 +34,9 @@ SHORT = 1.0
 def measure(streams: str, m: int, interval: float, seconds: float, seed: int) -> Row:
     steps = tuple((k * STEP, RATES[k % len(RATES)]) for k in range(round(seconds / STEP)))
     process = Process(steps, LAGS[streams][:m], DEVIATIONS[:m], seconds, scale=1.0)
-    policy = replace(PAPERS, interval=f"{interval} s", correlations="pairwise", method="knapsack", parts=True)
+    policy = replace(
+        PAPERS, adaptation_interval=f"{interval} s", correlations="pairwise", method="knapsack", parts=True
+    )
     capacity = CAPACITIES[streams] * (1 - CHARGED / interval)
     return epsilon_run(process, policy, capacity, seed, TICK).row(capacity, WARM)
 

@@ -33,7 +33,7 @@ RATE, PAPER = 200.0, {1.0: 0.3, 2.0: 0.5}
 
 
 def measure(faster: float, rate: float, buffer: float, seed: int) -> Row:
-    query = epsilon_join(3, TICK, shed=replace(PAPERS, buffer=round(buffer * rate / SCALE)), seed=seed)
+    query = epsilon_join(3, TICK, shed=replace(PAPERS, buffer_rows=round(buffer * rate / SCALE)), seed=seed)
     tables = Process.steady(rate, LAGGING, seconds=SECONDS).tables(seed)
     dropped: list[int] = []
     """Up to the end of each tick."""

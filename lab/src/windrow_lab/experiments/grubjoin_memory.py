@@ -28,7 +28,7 @@ def measure(shredding: float, conserve: bool, rate: float, seconds: float, seed:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         # What was learned while there was time must last: without shredding nothing comes after it.
-        policy = replace(OURS, shredding=shredding, conserve=conserve, half_life=100.0)
+        policy = replace(OURS, shredding_fraction=shredding, conserve_memory=conserve, half_life=100.0)
         query = epsilon_join(3, 1.0, shed=policy, seed=seed)
         ran = run_in_ticks(
             query, process.tables(seed), seconds, 1.0, lambda k: CAPACITY * (100 if k < FILLED else 1)

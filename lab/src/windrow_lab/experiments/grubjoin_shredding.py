@@ -46,7 +46,7 @@ def measure(run: str, rate: float, change: float, seconds: float, seed: int) -> 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that nothing is learned is what is shown
-        query = epsilon_join(3, 1.0, shed=replace(OURS, shredding=SERIES[run]), seed=seed)
+        query = epsilon_join(3, 1.0, shed=replace(OURS, shredding_fraction=SERIES[run]), seed=seed)
         ran = run_in_ticks(query, process.tables(seed), seconds, 1.0, capacity, keep)
     return [
         {"time": start, "output": ran.rate(start, start + STEP), "best age": ages[start + STEP - 1]}

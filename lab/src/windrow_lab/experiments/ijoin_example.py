@@ -34,9 +34,9 @@ PAPER = {"EXACT": (16, 36), "FIFO": (4, 6), "SIZE": (6, 11), "GREEDY": (5, 13)}
 """Results, and their total importance."""
 _BY = dict.fromkeys(TABLE_1, Lookup("value", IMPORTANCE))
 POLICIES: dict[str, MemoryPolicy] = {
-    "FIFO": Fifo(split="equal", monitor=0.0),
-    "SIZE": SizePolicy(split="equal", monitor=0.0),
-    "GREEDY": Greedy(by=_BY, split="equal", monitor=0.0),
+    "FIFO": Fifo(split="equal", monitor_fraction=0.0),
+    "SIZE": SizePolicy(split="equal", monitor_fraction=0.0),
+    "GREEDY": Greedy(by=_BY, split="equal", monitor_fraction=0.0),
 }
 
 

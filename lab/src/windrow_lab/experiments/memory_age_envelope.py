@@ -45,7 +45,7 @@ def measure(seed: int, units: int) -> Row:
     even = evenly(rates.tolist(), units)
     uneven = age_based([rates], units, seed, rates=(1.25, 1.25 * max(1.0, curve.n)), window=WINDOW)
     for method in AGE_METHODS:
-        policy = Age(curves={"a": curve.rates}, method=method, monitor=0)
+        policy = Age(age_curves={"a": curve.rates}, method=method, monitor_fraction=0)
         found = even.under(memory, policy, evaluate="1 second").count(SETTLED, units)
         row[method] = found / (units - SETTLED) / best
         pace = f"every {max(1, round(1 + curve.n))} rows"

@@ -34,7 +34,9 @@ RESULTS = {("3.3", 1): [1, 1, 2, 1, 1, 2, 1], ("3.4", 2): [3, 3, 5, 3, 5, 3, 5]}
 def measure(example: str, cells: int, method: str) -> Row:
     curve = CURVES[example]
     policy: MemoryPolicy = (
-        Fifo(monitor=0) if method == "recent" else Age(curves={"a": curve}, method=method, monitor=0)
+        Fifo(monitor_fraction=0)
+        if method == "recent"
+        else Age(age_curves={"a": curve}, method=method, monitor_fraction=0)
     )
     found = evenly(curve, UNITS).under(cells, policy, evaluate="eager")
     came = (found.times - found.ages["a"]).round().astype(int)

@@ -40,10 +40,10 @@ def measure(tail: float, seed: int, memory: float, rate: float, span: float) -> 
     trace, pace = _trace(rate, span, tail, seed), f"every {round(max(40, 2 * rate))} rows"
     curve = trace.curve("a", SPANS)
     policies: dict[str, MemoryPolicy] = {
-        "AGE": Age(curves={"a": curve.rates}, monitor=0),
+        "AGE": Age(age_curves={"a": curve.rates}, monitor_fraction=0),
         "AGE, learned": Age(),
-        "RECENT": Fifo(monitor=0),
-        "UNTIL-EXPIRY": UntilExpiry(monitor=0),
+        "RECENT": Fifo(monitor_fraction=0),
+        "UNTIL-EXPIRY": UntilExpiry(monitor_fraction=0),
     }
     rows = memory * trace.whole
     recalls = {

@@ -37,10 +37,10 @@ def measure(curve: str, seed: int, memory: float, span: float, pace: str) -> lis
     trace = _trace(curve, span, seed)
     given = AgeCurve(tuple(N * SHAPES[curve] / SHAPES[curve].sum()), WINDOW / BUCKETS)
     policies: dict[str, MemoryPolicy] = {
-        "AGE": Age(curves={"a": given.rates}, monitor=0),
+        "AGE": Age(age_curves={"a": given.rates}, monitor_fraction=0),
         "AGE, learned": Age(),
-        "RECENT": Fifo(monitor=0),
-        "UNTIL-EXPIRY": UntilExpiry(monitor=0),
+        "RECENT": Fifo(monitor_fraction=0),
+        "UNTIL-EXPIRY": UntilExpiry(monitor_fraction=0),
     }
     rows, rate = memory * trace.whole, trace.rates["a"]
     recalls = {

@@ -60,14 +60,14 @@ def _frequency(name: str, skew: float, span: float, seed: int) -> Join:
     share = zipf(VALUES, skew)
     shares = np.stack([share, share if name == "DC" else share[::-1]])
     model = FrequencyModel(shares, [trace.rates[a] for a in "ab"], [WINDOW, 1e-6])
-    return trace, recall_of_frequencies(model), Frequency(monitor=0)
+    return trace, recall_of_frequencies(model), Frequency(monitor_fraction=0)
 
 
 def _age(name: str, power: float, span: float, seed: int) -> Join:
     shape = rising(power) if name == "INC" else falling(power)
     trace = age_based([shape], span, seed)
     curve = AgeCurve(tuple(N * shape / shape.sum()), WINDOW / BUCKETS)
-    policy = Age(curves={"a": curve.rates}, monitor=0)
+    policy = Age(age_curves={"a": curve.rates}, monitor_fraction=0)
     return trace, recall_of_ages([curve], [trace.rates["a"]]), policy
 
 

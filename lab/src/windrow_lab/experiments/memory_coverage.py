@@ -94,5 +94,5 @@ EXPERIMENT = swept(
     quick={"seed": range(3)},
     assess=assess,
     plot=Bars("kind", "inside", panel="case", ylabel="part of the runs", axes={"ylim": (0, 1.05)}),
-    fixed={"monitored": MemoryPolicy.monitor, "evaluated": PACE},
+    fixed={"monitored": MemoryPolicy.monitor_fraction, "evaluated": PACE},
 )

@@ -34,7 +34,7 @@ def measure(model: str, windows: int, seed: int) -> list[Row]:
     if model == "age":
         trace = age_based([SHAPES["DEC"], SHAPES["INC"]], span, seed, (5, 25), WINDOW)
         first = N * SHAPES["DEC"] / SHAPES["DEC"].sum()
-        policies |= {"AGE": Age(), "AGE, stopped": Age(curves={"a": tuple(first)}, monitor=0.05)}
+        policies |= {"AGE": Age(), "AGE, stopped": Age(age_curves={"a": tuple(first)}, monitor_fraction=0.05)}
     else:
         trace = frequency_based(1.0, "DC", span, seed, (5, 5), WINDOW, VALUES, phases=2)
         policies |= {"PROB": Frequency(), "PROB, never forgets": Frequency(half_life=NEVER)}

@@ -39,7 +39,7 @@ FREQUENCY, ON_TIME = ("Zipf DC", "Zipf UC"), "on time"
 
 def measure(case: str, fraction: float, span: float, seed: int) -> Row:
     trace, model, known = _case(case, span, seed)
-    policy = replace(known, p=fraction, reach=0.0, monitor=0.0)
+    policy = replace(known, p=fraction, reach=0.0, monitor_fraction=0.0)
     bounds = np.arange(0.0, span, STEP)
     driven = drive(trace.query(8 * trace.whole, policy, seed), trace.tables, bounds)
     held = [
@@ -60,10 +60,10 @@ def _case(case: str, span: float, seed: int) -> tuple[JoinWorkload, SampledStrea
         return trace, model, Uniform(expected=streams.expected)
     if case == ON_TIME:
         trace, curve = evenly(EVEN, int(span)), AgeCurve(tuple(map(float, EVEN)), 1.0)
-        return trace, AgeSample(curve, 1.0), Uniform(curves={"a": curve.rates}, model="age")
+        return trace, AgeSample(curve, 1.0), Uniform(age_curves={"a": curve.rates}, model="age")
     trace = age_based([SHAPES[case]], span, seed)
     curve = AgeCurve(tuple(N * SHAPES[case] / SHAPES[case].sum()), WINDOW / BUCKETS)
-    return trace, AgeSample(curve, trace.rates["a"]), Uniform(curves={"a": curve.rates}, model="age")
+    return trace, AgeSample(curve, trace.rates["a"]), Uniform(age_curves={"a": curve.rates}, model="age")
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:

@@ -46,7 +46,7 @@ def run(task: tuple[str, str, int]) -> list[Row]:
         now[0] += 1
         return now[0]
 
-    op = wr.SharedOperator(queries, schedule, deadline="300 ms", backlog=10**9, clock=clock)
+    op = wr.SharedOperator(queries, schedule, deadline="300 ms", max_backlog=10**9, clock=clock)
     found: dict[str, list[tuple[int, int]]] = {name: [] for name in queries}
     behind = 0
     for n, call in enumerate(data):

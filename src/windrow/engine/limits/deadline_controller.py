@@ -118,13 +118,13 @@ class DeadlineController(Stateful):
     @property
     def out_of_time(self) -> bool:
         """Whether the remaining rows must wait or be dropped."""
-        return self.policy.buffer is not None and self.seconds_left <= 0
+        return self.policy.buffer_rows is not None and self.seconds_left <= 0
 
     def next_rows(self) -> int:
         """Number of rows in the next sub-batch."""
         if self.cost == 0.0:
             return FIRST_ROWS
-        ends_in_time = self.policy.buffer is not None  # the last sub-batch must then be short
+        ends_in_time = self.policy.buffer_rows is not None  # the last sub-batch must then be short
         parts = PARTS if self.z == 1.0 and not ends_in_time else self._parts
         if self.seconds_left <= 0:
             # Too late for corrections, and each sub-batch has a fixed cost.
@@ -151,7 +151,7 @@ class DeadlineController(Stateful):
         self._done = _FADE * self._done + rows * share
         self._throttled += rows * self.z
         self._arrived += rows
-        if self.policy.buffer is not None or self.seconds_left > 0:
+        if self.policy.buffer_rows is not None or self.seconds_left > 0:
             # Without a buffer, rows processed after the deadline count as rows that would have waited.
             self._consumed += rows
         if self._by_sub_batches:
@@ -207,6 +207,6 @@ class DeadlineController(Stateful):
             self._interval_ends = now + self.policy.interval_micros
         if now < self._interval_ends:
             return
-        self.z = adapted(self.z, self.policy.boost, self._consumed, self._arrived)
+        self.z = adapted(self.z, self.policy.boost_factor, self._consumed, self._arrived)
         self._arrived = self._consumed = 0.0
         self._interval_ends = now + self.policy.interval_micros

@@ -58,7 +58,7 @@ class Evictor(Stateful):
         self.limit = limit
         self._whole = limit
         self.ranking: Ranking = make_ranking(policy, bound)
-        watches = policy.monitor > 0 and not self.ranking.samples
+        watches = policy.monitor_fraction > 0 and not self.ranking.samples
         self.monitor = LossMonitor(len(bound.schemas)) if watches else None
         self._row_state: RowState = (
             *(((MONITOR_SLOT, np.int32),) if self.monitor else ()),
@@ -298,7 +298,7 @@ class Evictor(Stateful):
             none, no_mask = np.empty(0, np.int64), np.empty(0, bool)
             return [MonitoredRows(none, none, no_mask, none) for _ in views]
         held = sum(c * len(v) for c, v in zip(costs, views, strict=True))
-        cap = self.policy.monitor * self.limit.size / max(held / max(sum(map(len, views)), 1), 1e-9)
+        cap = self.policy.monitor_fraction * self.limit.size / max(held / max(sum(map(len, views)), 1), 1e-9)
         if not self.monitor.active:
             self.monitor.begin_sub_batch(views, cap, self._rng)
         return self.monitor.adjust(views, cap, self._rng)

@@ -114,7 +114,7 @@ class Harvester(Stateful):
             return None
         known = self._curve
         if known is None or known[0] is not self._plan or call - known[1] >= CALLS_BETWEEN_CURVES:
-            model, omega = self.model(windows), self.policy.shredding
+            model, omega = self.model(windows), self.policy.shredding_fraction
             found = [self._solved(model, z).output for z in CURVE_AT[1:-1].tolist()]
             part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
             curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
@@ -129,7 +129,7 @@ class Harvester(Stateful):
         """Fraction of the full work that shredding and harvesting do, by the model."""
         if self.harvest is None or self.harvest.everything or self.harvest.full_cost <= 0:
             return self._probes
-        omega = self.policy.shredding
+        omega = self.policy.shredding_fraction
         return omega * self._z + (1 - omega) * self.harvest.cost / self.harvest.full_cost
 
     @property
@@ -227,8 +227,8 @@ class Harvester(Stateful):
         """Size of the shredding sample. An index lookup costs about the same for few ages as for all, so with
         an index fewer rows are drawn and they probe everything."""
         if self._scanned[probe.direction.arriving]:
-            return ShreddingSample(self.policy.shredding, self._z)
-        return ShreddingSample(self.policy.shredding * self._z, 1.0)
+            return ShreddingSample(self.policy.shredding_fraction, self._z)
+        return ShreddingSample(self.policy.shredding_fraction * self._z, 1.0)
 
     def _shred(
         self, windows: Windows, probe: Probe, rows: Array, counts: Array, draw: ShreddingSample
@@ -362,7 +362,7 @@ class Harvester(Stateful):
         Harvests widen and narrow with the throttle from one sub-batch to the next. The ages therefore shrink
         slowly, by half in a quarter of a window: the next harvest may probe them again.
         """
-        if not self.policy.conserve or self.harvest is None or self.harvest.everything:
+        if not self.policy.conserve_memory or self.harvest is None or self.harvest.everything:
             self._max_useful_ages = None
             return None
         ages = np.array(max_useful_ages(self.harvest)) * SECOND

@@ -22,7 +22,9 @@ Saved = Mapping[str, Any]
 Numbering = Callable[[int, Array], Array]
 """(old partition, row numbers in it) -> row numbers in the new one, NOT_HERE or GIVEN_ELSEWHERE."""
 NOT_HERE, GIVEN_ELSEWHERE = -1, -2
-REMEDY = "restart the query with the partitions, partitioning and spread it had, or with a new checkpoint"
+REMEDY = (
+    "restart the query with the partitions, partitioning and skewed_keys it had, or with a new checkpoint"
+)
 
 
 def merged_outer(

@@ -83,7 +83,7 @@ def signature(query: Query) -> dict[str, Any]:
         "source partitions": [s.source_partition for s in query.streams.values()],
         "idle": query.idle_timeout_us,
         "ahead": query.head_start,
-        "cross": query.cross,
+        "allow_cross_join": query.allow_cross_join,
         "nan": query.nan,
         "on_error": "raise" if query.raises else "null",
         "functions": sorted((name, id(getattr(f, "call", f))) for name, f in query.functions.items()),

@@ -41,7 +41,7 @@ class SharedOperator:
     deadline
         Time limit of a call, such as "2 seconds"; the rest is deferred to the next call. None: a call
         finishes all its rows.
-    backlog
+    max_backlog
         Maximum rows of a join in the backlog; beyond it the deadline is exceeded.
     schemas
         Alias to pyarrow schema, if known in advance.
@@ -64,14 +64,15 @@ class SharedOperator:
         queries: Mapping[str, Query | Subscription],
         schedule: str = "greedy",
         deadline: str | None = None,
-        backlog: int | None = None,
+        max_backlog: int | None = None,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         groups = group_queries(queries)
         self._names = QueryNames([g.subscriptions for g in groups])
         self._joins = [
-            SharedJoin(g.subscriptions, schedule, deadline, backlog, _of(g, schemas), clock) for g in groups
+            SharedJoin(g.subscriptions, schedule, deadline, max_backlog, _of(g, schemas), clock)
+            for g in groups
         ]
         for number, join in enumerate(self._joins):
             join.names, join.number = self._names, number
@@ -201,7 +202,7 @@ class SharedOperator:
         return SearchProgress(
             looked=sum(s.looked for s in served),
             found=sum(s.found for s in served),
-            rows_waiting=sum(s.rows for s in served),
+            backlog_rows=sum(s.rows for s in served),
             results_held=sum(s.held for s in served),
         )
 
@@ -224,7 +225,7 @@ class SharedOperator:
         blob: bytes,
         schedule: str = "greedy",
         deadline: str | None = None,
-        backlog: int | None = None,
+        max_backlog: int | None = None,
         clock: Callable[[], float] = perf_counter,
         schemas: Mapping[str, pa.Schema] | None = None,
     ) -> SharedOperator:
@@ -233,7 +234,7 @@ class SharedOperator:
         `queries` are those the first operator was made with, which may differ in `late` and `idle`; queries
         added and removed since are in the blob. `schemas` as in `Operator.restore`.
         """
-        found = cls(queries, schedule, deadline, backlog, schemas, clock)
+        found = cls(queries, schedule, deadline, max_backlog, schemas, clock)
         state = unpack(blob)
         if "shared" not in state.metadata or len(state.metadata["shared"]) != len(found._joins):
             raise StateError("this snapshot is of other queries; restore it with those it was begun with")

@@ -49,7 +49,7 @@ class SharedJoin:
     deadline
         Time limit of a call, such as "2 seconds"; None: a call finishes all its rows. So does every call of
         an outer, semi, anti or as-of join.
-    backlog
+    max_backlog
         Maximum rows in the backlog; beyond it the deadline is exceeded. None: as many as the windows hold
         besides.
     clock
@@ -61,7 +61,7 @@ class SharedJoin:
         subscriptions: Mapping[str, Subscription],
         schedule: str = "greedy",
         deadline: str | None = None,
-        backlog: int | None = None,
+        max_backlog: int | None = None,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
@@ -93,7 +93,7 @@ class SharedJoin:
                     raise QueryError(f"must be positive, got {deadline!r}")
         self._schedule = find_schedule(schedule)
         if deadline is not None and not self.subscribers.like.kind.shapes:
-            self.scheduler = BacklogScheduler(self._schedule, seconds, backlog)
+            self.scheduler = BacklogScheduler(self._schedule, seconds, max_backlog)
         query = base_query(self.subscribers.like, self.subscribers.tiers.largest)
         self.runner = JoinRunner(query, schemas, make_sink=self._make_router)
         self.bind()

@@ -85,7 +85,7 @@ class MatchRateModel(Stateful):
 
     Parameters
     ----------
-    buckets
+    age_bins
         Number of age bins.
     half_life
         Half-life of the counts, in windows.
@@ -100,16 +100,16 @@ class MatchRateModel(Stateful):
         "_fitted", "_new_results", "_since_fit",
     )  # fmt: skip
 
-    def __init__(self, buckets: int, half_life: float, scored: bool = False, steep: int = 1) -> None:
+    def __init__(self, age_bins: int, half_life: float, scored: bool = False, steep: int = 1) -> None:
         self._steep = steep
         self._half_life = half_life
         self._half_bins = REACH if scored else 0
-        self._results = np.zeros((2 * self._half_bins + 1, buckets))
+        self._results = np.zeros((2 * self._half_bins + 1, age_bins))
         self._exposure = np.zeros(self._results.shape)
         self._center = 0.0
         """The score in the middle of the scale."""
         self._span = 1.0
-        self._singleton_rate = np.ones(buckets)
+        self._singleton_rate = np.ones(age_bins)
         """Predicted rate of rows without a score, by age bin."""
         self._arrivals = np.zeros(len(self._results))
         self._time = DecayedTime()

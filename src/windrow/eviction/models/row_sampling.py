@@ -213,7 +213,7 @@ def memory_groups(
 ) -> list[tuple[list[int], float]]:
     """Groups of streams that share memory, each with its part of `size`."""
     streams = list(range(len(aliases)))
-    if split == "together":
+    if split == "shared":
         return [(streams, size)]
     shares = [1.0 if isinstance(split, str) else float(split[a]) for a in aliases]
     return [([s], size * shares[s] / sum(shares)) for s in streams]

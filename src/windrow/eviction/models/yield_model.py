@@ -71,7 +71,7 @@ class KeyYield(Stateful):
 
     def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
-        self._expected = ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
+        self._expected = ExpectedResults(bound, policy.expected, policy.sketch_width, policy.half_life)
         self._recent = RecentSizes(len(bound.query.aliases))
         self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(bound.query.aliases)
         """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
@@ -122,8 +122,8 @@ class AgeYield(Stateful):
     def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
         self._aliases = bound.query.aliases
-        self._given = policy.curves
-        self._learned = [MatchRateModel(policy.buckets, policy.half_life) for _ in self._aliases]
+        self._given = policy.age_curves
+        self._learned = [MatchRateModel(policy.age_bins, policy.half_life) for _ in self._aliases]
         """From monitored rows."""
         self._curves = [AgeCurve((0.0,), 1.0) for _ in self._aliases]
 
@@ -183,5 +183,5 @@ def make_yield_model(policy: Uniform, bound: BoundQuery) -> YieldModel:
             "'cluster'",
             Option("model"),
         )
-    by_key = shared and policy.curves is None if policy.model is None else policy.model == "frequency"
+    by_key = shared and policy.age_curves is None if policy.model is None else policy.model == "frequency"
     return KeyYield(policy, bound) if by_key else AgeYield(policy, bound)

@@ -36,13 +36,13 @@ class AgeRanking(Ranking):
         self._policy = policy
         self._aliases = bound.query.aliases
         self._learned = MatchRateModels(
-            [MatchRateModel(policy.buckets, policy.half_life) for _ in self._aliases]
+            [MatchRateModel(policy.age_bins, policy.half_life) for _ in self._aliases]
         )
         self._curves: list[AgeCurve] = []
         self._retention = [Retention(0.0, float("inf"), 1.0) for _ in self._aliases]
         self._turn = [0.0] * len(self._aliases)
         self._next_plan = -(1 << 62)
-        self.uses_results = policy.curves is None
+        self.uses_results = policy.age_curves is None
         self.row_state = ((RETENTION, np.float64),) if policy.method == "envelope" else ()
         self.can_skip_sub_batches = not self.row_state
 
@@ -62,7 +62,7 @@ class AgeRanking(Ranking):
         self._curves = [self._curve(view) for view in views]
         now = views[0].now
         if self.row_state and now >= self._next_plan:
-            self._next_plan = now + max(view.window_length for view in views) // self._policy.buckets
+            self._next_plan = now + max(view.window_length for view in views) // self._policy.age_bins
             means = self._means(room)
             self._retention = [c.retention(mean) for c, mean in zip(self._curves, means, strict=True)]
 
@@ -87,7 +87,7 @@ class AgeRanking(Ranking):
         """Mean retention in seconds that fits into the memory of each stream."""
         rates = [model.rate for model in self._learned.models]
         divided = self._policy.split
-        if divided == "together":
+        if divided == "shared":
             return split(self._curves, rates, room.size, room.costs).retention
         shares = [1.0 if isinstance(divided, str) else divided[alias] for alias in self._aliases]
         return [
@@ -104,7 +104,7 @@ class AgeRanking(Ranking):
         return np.where(np.floor(turns + 1e-9) > np.floor(before + 1e-9), planned.long, planned.short)
 
     def _curve(self, view: WindowView) -> AgeCurve:
-        if self._policy.curves is None:
+        if self._policy.age_curves is None:
             return self._learned.models[view.stream].rates().curve
-        given = self._policy.curves.get(self._aliases[view.stream], (0.0,))
+        given = self._policy.age_curves.get(self._aliases[view.stream], (0.0,))
         return AgeCurve(tuple(given), view.window_length / 1e6 / len(given))

@@ -43,7 +43,7 @@ class AutoRanking(ImportanceAwareRanking):
 
     def __init__(self, policy: Auto, bound: BoundQuery) -> None:
         super().__init__(policy.name, check_by(policy.by), "min", bound)
-        self._keys = KeyIntensities(bound, policy.width, policy.half_life)
+        self._keys = KeyIntensities(bound, policy.sketch_width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.can_skip_sub_batches = not self._valued
         score, importance = (SCORE, np.float32), (IMPORTANCE, np.float64)
@@ -53,7 +53,7 @@ class AutoRanking(ImportanceAwareRanking):
         steep = 1 if len(bound.join_columns) == 2 else 0
         self._learned = MatchRateModels(
             [
-                MatchRateModel(policy.buckets, policy.half_life, self._scored, steep)
+                MatchRateModel(policy.age_bins, policy.half_life, self._scored, steep)
                 for _ in bound.join_columns
             ]
         )

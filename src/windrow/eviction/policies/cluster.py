@@ -51,7 +51,7 @@ class ClusterRanking(Ranking):
         self._sizes: ExpectedResults | None = None
         """Results that rows are expected to find; None: the same for all."""
         if isinstance(policy, PpsCluster):
-            self._sizes = ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
+            self._sizes = ExpectedResults(bound, policy.expected, policy.sketch_width, policy.half_life)
         streams = len(self._aliases)
         self.row_state = ((ROW, np.float64), (WEIGHT, np.float64), (SEEN, np.float32))
         if self._sizes is not None:

@@ -30,7 +30,7 @@ class FrequencyRanking(Ranking):
     def __init__(self, policy: Frequency, bound: BoundQuery) -> None:
         if not bound.classes:
             raise QueryError("needs an equality in the predicate, such as a.k = b.k; use 'age' or 'auto'")
-        self._keys = KeyRates(bound, policy.width, policy.half_life)
+        self._keys = KeyRates(bound, policy.sketch_width, policy.half_life)
         self._recent = RecentSizes(len(bound.join_columns))
         """Rates of rows on arrival: a forecast is about all rows, not only those that were kept."""
 

@@ -75,7 +75,7 @@ class UniformRanking(Ranking):
         self._model = make_yield_model(policy, bound)
         self._sampler = Sampler(policy.split, bound)
         self._p = 1.0 if policy.p is None else policy.p
-        self._monitored = 1.0 if policy.monitor > 0 else 0.0
+        self._monitored = 1.0 if policy.monitor_fraction > 0 else 0.0
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -152,13 +152,13 @@ class UniformRanking(Ranking):
         """Sets p and the monitored fraction so that they fill the memory in the long run."""
         costs = row_costs(room.costs)
         rows = [self._sampler.demand.rows(v, self._standing) for v in views]
-        margin, monitor = self._policy.margin, self._policy.monitor
+        margin, monitored = self._policy.margin, self._policy.monitor_fraction
         fractions, parts = [], []
         for streams, memory in self._sampler.groups(room.size):
             whole = sum(rows[s] * costs[s] for s in streams)
             mean = mean_within(memory, margin, fmean(costs))
             fits = mean >= whole
-            part = 1.0 if fits and monitor > 0 else min(1.0, monitor * mean / max(whole, LEAST))
+            part = 1.0 if fits and monitored > 0 else min(1.0, monitored * mean / max(whole, LEAST))
             held = [FollowedStream(rows[s], self._model, s, part) for s in streams]
             sizes = [costs[s] for s in streams]
             fractions.append(1.0 if fits else uniform_fraction(held, memory, margin, 1.0, sizes))

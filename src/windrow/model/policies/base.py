@@ -16,8 +16,8 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.settings import keep_read_values, number, optional, setting, settings_class
 
-SPLITS = ("together", "equal")
-BY_ALIAS = ("curves", "expected")
+SPLITS = ("shared", "equal")
+BY_ALIAS = ("age_curves", "expected")
 """Settings that map from aliases."""
 
 
@@ -25,7 +25,7 @@ def is_amount(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < inf
 
 
-def _curves(curves: Any) -> Any:
+def _age_curves(curves: Any) -> Any:
     if not isinstance(curves, Mapping) or not curves:
         raise QueryError(f"expected results by alias, such as {{'a': (2, 1)}}, got {curves!r}")
     for alias, curve in curves.items():
@@ -36,34 +36,37 @@ def _curves(curves: Any) -> Any:
     return curves
 
 
-def age_bins() -> Any:
+def number_of_age_bins() -> Any:
     """A setting: the number of age bins."""
     # With more bins, or counters, the statistics take more memory than the rows that they decide about.
     read = number("a whole number of at least 1", lambda n: n >= 1, whole=True, most=10_000)
     return setting(read, "Number of age bins: equal parts of the window.", default=40)
 
 
-def sketch_width() -> Any:
+def width_of_sketch() -> Any:
     """A setting: the width of a count-min sketch of keys."""
     read = number("a whole number of at least 16", lambda n: n >= 16, whole=True, most=1 << 24)
     shared = "Counters per stream and key. If there are more key values, they share counters."
     return setting(read, shared, default=8192)
 
 
-def age_curves() -> Any:
+def known_age_curves() -> Any:
     """A setting: age curves that are known."""
     return setting(
-        optional(_curves),
+        optional(_age_curves),
         "Known age curves: alias to the results of a row in each of equally long parts of its window, "
         "youngest first. A stream that is not named finds nothing when stored. None: learned.",
         default=None,
     )
 
 
-def check_learnable(curves: Mapping[str, Any] | None, monitor: float) -> None:
+def check_learnable(age_curves: Mapping[str, Any] | None, monitor_fraction: float) -> None:
     """Refuse age curves that would have to be learned without the rows they are learned from."""
-    if curves is None and monitor == 0:
-        raise QueryError("curves cannot be learned without monitored rows; pass curves, or monitor above 0")
+    if age_curves is None and monitor_fraction == 0:
+        raise QueryError(
+            "age curves cannot be learned without monitored rows; pass age_curves=... or set "
+            "monitor_fraction above 0"
+        )
 
 
 def decay(default: float = 4.0, unit: str = "windows") -> Any:
@@ -125,11 +128,11 @@ class MemoryPolicy(Policy):
     """Whether results are a sample, with weights."""
     split: str | Mapping[str, float] = setting(
         _split,
-        'How the streams share the memory: "together" ranks the rows of all streams against each other, '
+        'How the streams share the memory: "shared" ranks the rows of all streams against each other, '
         '"equal" gives each stream the same, and a mapping from alias to a share gives each its own.',
-        default="together",
+        default="shared",
     )
-    monitor: float = setting(
+    monitor_fraction: float = setting(
         number("a fraction of the memory from 0 to 0.5", lambda n: 0 <= n <= 0.5),
         "The fraction of the memory that may hold monitored rows, which are kept until they expire, even "
         "when the policy evicts them. Their results measure the recall, and models learn from them. 0 for "
@@ -151,5 +154,7 @@ class MemoryPolicy(Policy):
         if values.get("by") is not None:
             values["by"] = "given"
         plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
-        plain["monitor"] = self.monitor > 0  # how much of the memory may change, whether any may not
+        plain["monitor_fraction"] = (
+            self.monitor_fraction > 0
+        )  # how much of the memory may change, whether any may not
         return {"policy": self.name, **{k: repr(v) for k, v in plain.items()}}

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from windrow.model.policies.base import (
     MemoryPolicy,
-    age_bins,
-    age_curves,
     check_learnable,
     decay,
+    known_age_curves,
+    number_of_age_bins,
     policy,
-    sketch_width,
+    width_of_sketch,
 )
 from windrow.model.policies.importance import By, check_by
 from windrow.model.settings import choice, setting
@@ -27,8 +27,8 @@ class Age(MemoryPolicy):
     """Keeps rows at the ages at which they find most (Memory, section 3.2), for any age curve."""
 
     name = "age"
-    buckets: int = age_bins()
-    curves: Mapping[str, tuple[float, ...]] | None = age_curves()
+    age_bins: int = number_of_age_bins()
+    age_curves: Mapping[str, tuple[float, ...]] | None = known_age_curves()
     method: str = setting(
         choice("method", *AGE_METHODS),
         '"priority" evicts the rows that find least per second of being kept from now on, which adapts to '
@@ -40,7 +40,7 @@ class Age(MemoryPolicy):
 
     def _validate(self) -> None:
         super()._validate()
-        check_learnable(self.curves, self.monitor)
+        check_learnable(self.age_curves, self.monitor_fraction)
 
 
 @policy
@@ -48,7 +48,7 @@ class Frequency(MemoryPolicy):
     """Keeps rows whose key arrives often on the other streams (PROB; Memory, section 3.3)."""
 
     name = "frequency"
-    width: int = sketch_width()
+    sketch_width: int = width_of_sketch()
     half_life: float = decay()
 
 
@@ -62,6 +62,6 @@ class Auto(MemoryPolicy):
         "The importance of results, as in `Importance`; None: all results count the same.",
         default=None,
     )
-    buckets: int = age_bins()
-    width: int = sketch_width()
+    age_bins: int = number_of_age_bins()
+    sketch_width: int = width_of_sketch()
     half_life: float = decay()

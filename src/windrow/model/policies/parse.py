@@ -58,8 +58,8 @@ def parse_policies(value: object) -> tuple[MemoryPolicy | TimePolicy, ...]:
 def parse_policy(value: object) -> MemoryPolicy | TimePolicy:
     """One policy.
 
-    >>> print(parse_policy({"policy": "age", "buckets": 20}))
-    age(buckets=20)
+    >>> print(parse_policy({"policy": "age", "age_bins": 20}))
+    age(age_bins=20)
     """
     if isinstance(value, MemoryPolicy | TimePolicy):
         return value

@@ -12,13 +12,13 @@ from typing import Any
 from windrow.errors import QueryError
 from windrow.model.policies.base import (
     MemoryPolicy,
-    age_bins,
-    age_curves,
     check_learnable,
     decay,
     is_amount,
+    known_age_curves,
+    number_of_age_bins,
     policy,
-    sketch_width,
+    width_of_sketch,
 )
 from windrow.model.settings import choice, number, optional, setting
 
@@ -78,7 +78,7 @@ class PpsCluster(SamplingPolicy):
     """Keeps rows with probabilities proportional to their expected results (PPS-CLUSTER)."""
 
     name = "pps-cluster"
-    width: int = sketch_width()
+    sketch_width: int = width_of_sketch()
     expected: Expected | None = _expected_results()
 
 
@@ -100,18 +100,18 @@ class Uniform(SamplingPolicy):
         DEVIATIONS,
         "How far beyond the expected number a row's results are followed, in standard deviations of a "
         "Poisson number. Results beyond that are seen on monitored rows only, with a large weight; without "
-        "monitored rows they are missed, as in the paper (reach=0, monitor=0).",
+        "monitored rows they are missed, as in the paper (reach=0, monitor_fraction=0).",
         default=3.0,
     )
-    width: int = sketch_width()
-    buckets: int = age_bins()
+    sketch_width: int = width_of_sketch()
+    age_bins: int = number_of_age_bins()
     expected: Expected | None = _expected_results()
-    curves: Mapping[str, tuple[float, ...]] | None = age_curves()
+    age_curves: Mapping[str, tuple[float, ...]] | None = known_age_curves()
 
     def _validate(self) -> None:
         super()._validate()
         if self.model == "age":
-            check_learnable(self.curves, self.monitor)
+            check_learnable(self.age_curves, self.monitor_fraction)
 
     def check(self, aliases: Sequence[str]) -> None:
         super().check(aliases)

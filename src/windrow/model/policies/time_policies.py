@@ -40,18 +40,18 @@ SPAN = optional(duration(least=1))
 class TimePolicy(Policy):
     """Decides how to do less under a deadline."""
 
-    interval: str | timedelta | int | None = setting(
+    adaptation_interval: str | timedelta | int | None = setting(
         SPAN,
         "The adaptation interval of the throttle fraction, in event time (GrubJoin). None: it adapts after "
         "every sub-batch, to the time and the rows that are left.",
         default=None,
     )
-    boost: float = setting(
+    boost_factor: float = setting(
         number("a factor above 1, such as 1.2", lambda n: 1 < n < inf),
         "The factor by which the throttle fraction grows when there is time to spare.",
         default=1.2,
     )
-    buffer: int | None = setting(
+    buffer_rows: int | None = setting(
         optional(number("a number of rows", lambda n: n >= 0, whole=True)),
         "Rows of a stream that may wait in the operator for the next call when time is up. Rows that arrive "
         "while the buffer is full are dropped and counted. None: no row waits or is dropped, because storing "
@@ -59,7 +59,7 @@ class TimePolicy(Policy):
         default=None,
     )
 
-    interval_micros = Parsed[int | None]("interval")
+    interval_micros = Parsed[int | None]("adaptation_interval")
 
     @property
     def plans_calls(self) -> bool:
@@ -82,7 +82,7 @@ class Harvesting(TimePolicy):
         "tries everything.",
         default=METHODS[0],
     )
-    basic: str | timedelta | int | None = setting(
+    basic_window: str | timedelta | int | None = setting(
         SPAN,
         "Length of the basic windows that are probed or skipped; None for a tenth of the shortest window.",
         default=None,
@@ -93,7 +93,7 @@ class Harvesting(TimePolicy):
         "paper; then nothing is found if there is not time for the cheapest.",
         default=True,
     )
-    shredding: float = setting(
+    shredding_fraction: float = setting(
         number("a fraction from 0 to below 1", lambda n: 0 <= n < 1),
         "Fraction of the rows that probe an even sample of everything instead (window shredding). Their "
         "results teach the lags between streams and measure the recall. With 1 no row would be left to "
@@ -107,30 +107,33 @@ class Harvesting(TimePolicy):
         default="pairwise",
     )
     half_life: float = decay(1.0, "lengths of the longest window")
-    conserve: bool = setting(
+    conserve_memory: bool = setting(
         truth, "Evict rows that are older than any part that is probed (section 7).", default=False
     )
     whole_calls: bool = setting(
         truth,
         "Plan each call as a whole, from the cost of each kind of work; then keys, probes or results may be "
         "shed as well. False: only the paper's throttle fraction, set for each sub-batch, as with "
-        "`interval`, `buffer` and `conserve`, which belong to it.",
+        "`adaptation_interval`, `buffer_rows` and `conserve_memory`, which belong to it.",
         default=True,
     )
-    basic_micros = Parsed[int | None]("basic")
+    basic_micros = Parsed[int | None]("basic_window")
 
     def _validate(self) -> None:
         super()._validate()
-        if self.shredding == 0:
+        if self.shredding_fraction == 0:
             warnings.warn(
-                "shed harvest: with shredding=0 no lags are learned once there is not time for everything, "
-                "and the recall is unknown; a fraction such as 0.05 measures both",
+                "shed harvest: with shredding_fraction=0 no lags are learned once there is not time for "
+                "everything, and the recall is unknown; a fraction such as 0.05 measures both",
                 stacklevel=3,
             )
 
     @property
     def plans_calls(self) -> bool:
-        return self.whole_calls and self.interval is None and self.buffer is None and not self.conserve
+        per_sub_batch = (
+            self.adaptation_interval is not None or self.buffer_rows is not None or self.conserve_memory
+        )
+        return self.whole_calls and not per_sub_batch
 
     def check(self, spans: Sequence[int]) -> None:
         basic = self.basic_micros

@@ -156,7 +156,7 @@ class _Rows:
         return Places(found, starts)
 
     def _strips(self, cut: GridDimension, hot: Array, home: Array) -> Array:
-        """Of rows of a spread value whose stream is divided: the row or column of their grid."""
+        """Of rows of a skewed value whose stream is divided: the row or column of their grid."""
         rows, columns = spread_shape(cut)
         upright = self._finder.stream == cut.split[0]
         if self._at is None:
@@ -201,7 +201,7 @@ class _Rows:
 
 
 def _width(cut: GridDimension, stream: int) -> int:
-    """Number of copies of a row with a spread value."""
+    """Number of copies of a row with a skewed value."""
     rows, columns = spread_shape(cut)
     if stream == cut.split[0]:
         return columns
