@@ -1,6 +1,6 @@
 """States that earlier versions of Windrow wrote are still read.
 
-`tests/states/format-6` is the state of `QUERY` after its first three calls, in two partitions, as the version
+`tests/states/format-9` is the state of `QUERY` after its first three calls, in two partitions, as the version
 with that format left it.
 """
 
@@ -19,7 +19,7 @@ import windrow as wr
 from partition_runs import PartitionedJoin
 from results import ids
 
-OLDEST = Path(__file__).parent / "states" / "format-6"
+OLDEST = Path(__file__).parent / "states" / "format-9"
 SECOND = 1_000_000
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("k", pa.int64()), ("note", pa.string())])
 QUERY = wr.Query({a: wr.Stream("ts", "5 seconds") for a in "ab"}, "a.k = b.k", late="1 second")

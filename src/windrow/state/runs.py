@@ -28,10 +28,9 @@ from windrow.state.parts import damaged
 from windrow.state.paths import batch_directory
 
 SKEWED_VALUES = "skewed values"
-"""The option that repeats the skewed values, in their type. Earlier versions lack it."""
+"""The option that repeats the skewed values, in their type."""
 _PREFIX = "run."
-_RESCALED = re.compile(r"(?:batch-(\d+)/rescaled|rescaled\.b(\d+))\.([0-9a-f]+)")
-"""Format 7 has rescalings beside the runs."""
+_RESCALED = re.compile(r"batch-(\d+)/rescaled\.([0-9a-f]+)")
 
 
 @dataclass(frozen=True, order=True)
@@ -73,7 +72,7 @@ class QueryRun:
     first: int = field(compare=False)
     """Its first micro-batch."""
     layout: StoredLayout | None = field(default=None, compare=False)
-    """None in records of format 1, whose layout is in the join's metadata."""
+    """None if its record is missing."""
 
     @property
     def name(self) -> str:
@@ -88,9 +87,7 @@ class QueryRun:
     def from_bytes(cls, run: str, data: bytes, where: str) -> QueryRun:
         try:
             saved = json.loads(data)
-            layout = saved.get("layout")
-            laid = None if layout is None else StoredLayout(**layout)
-            return cls(int(saved["number"]), run, int(saved["first"]), laid)
+            return cls(int(saved["number"]), run, int(saved["first"]), StoredLayout(**saved["layout"]))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a run ({error})")) from error
 
@@ -140,7 +137,7 @@ def rescaled_file(of: Version) -> str:
 def rescaled_of(name: str) -> Version | None:
     """The version that the rescaling in a file of this name stands for; None for other files."""
     match = _RESCALED.fullmatch(name)
-    return Version(int(match[1] or match[2]), match[3]) if match else None
+    return Version(int(match[1]), match[2]) if match else None
 
 
 def owner(runs: Iterable[QueryRun], batch: int) -> QueryRun | None:

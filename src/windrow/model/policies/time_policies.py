@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from math import inf
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.policies.base import Policy, decay, policy
 from windrow.model.settings import (
     Parsed,
@@ -142,7 +142,8 @@ class Harvesting(TimePolicy):
         if basic > min(spans):
             raise QueryError(
                 f"basic windows of {format_duration(basic)} are longer than the shortest "
-                f"window of {format_duration(min(spans))}; use at most half of it"
+                f"window of {format_duration(min(spans))}; use at most half of it",
+                Option("basic_window"),
             )
         parts = -(-max(spans) // basic)
         if parts > MOST_BASIC_WINDOWS:
@@ -150,7 +151,8 @@ class Harvesting(TimePolicy):
                 f"basic windows of {format_duration(basic)} cut the window of "
                 f"{format_duration(max(spans))} into {parts:,} parts; keeping account of more than "
                 f"{MOST_BASIC_WINDOWS} takes longer than it saves, so use at least "
-                f"{format_duration(-(-max(spans) // MOST_BASIC_WINDOWS))}"
+                f"{format_duration(-(-max(spans) // MOST_BASIC_WINDOWS))}",
+                Option("basic_window"),
             )
 
     def basic_of(self, spans: Sequence[int]) -> int:
