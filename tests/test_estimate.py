@@ -246,7 +246,7 @@ def test_estimates_are_unbiased_and_intervals_hold(draw: Callable[..., pa.Table]
         "aggregate": aggregate,
         "time": "b.bid_at",
         "window": "1 minute",
-        "by": "a.seller",
+        "group_by": "a.seller",
     }
     everyone = people.set_column(2, "weight", pa.array(np.ones(len(people))))
     truth = np.array(estimate(everyone, **asked)["estimate"])

@@ -166,6 +166,8 @@ def test_values_show_themselves_in_notebooks():
             lambda: wr.policies.Age(age_bin=3),
             "wr.policies.Age: unknown option 'age_bin'. Did you mean 'age_bins'",
         ),
+        (lambda: wr.Query(STREAMS, "a.k = b.k", cross=True), "Did you mean 'allow_cross_join'"),
+        (lambda: wr.estimate(pa.table({}), time="a.at", window="1 s", by="a.k"), "Did you mean 'group_by'"),
         (lambda: wr.Operator(wr.Query(STREAMS, "a.k = b.k"), schema={}), "Did you mean 'schemas'"),
         (lambda: wr.explain(wr.Query(STREAMS, "a.k = b.k"), rate={}), "Did you mean 'rates'"),
     ],

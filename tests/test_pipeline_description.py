@@ -126,7 +126,7 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
             "aggregate: watermark_delay: expected a duration",
         ),
         ("[join]", "[join]\npartitions = 0", "join: partitions: must be a whole number of at least 1, got 0"),
-        ("[join]", "[join]\ncross = 1", "join: allow_cross_join: expected true or false, got 1"),
+        ("[join]", "[join]\nallow_cross_join = 1", "join: allow_cross_join: expected true or false, got 1"),
         ("[join]", "[join]\nmemory = '1 fish'", "join: memory: expected '256 MiB'"),
         ("[join]", "[join]\nmemory = '1 MiB'\nshed = 'aeg'", "join: shed: .*Did you mean 'age'"),
         (

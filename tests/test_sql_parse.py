@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import windrow as wr
+from windrow.model.execution import Execution
 from windrow.model.result_groups import ResultGroups
 from windrow.model.units import SECOND
 from windrow.sql_frontend.parser import parse_script
@@ -129,6 +130,13 @@ def test_the_query_is_the_one_written_by_hand():
         replan_factor=3, seed=7,
     )  # fmt: skip
     assert one(text, functions={}).query == hand
+
+
+def test_a_mapping_may_begin_with_a_word_of_sql():
+    skewed = {"values": (1, 2), "splits": 2}
+    for text in ("(values = (1, 2), splits = 2)", "(splits = 2, values = (1, 2))"):
+        found = one(f"SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 1 s WITH (skewed_keys = {text})")
+        assert found.execution == Execution(skewed_keys=skewed)
 
 
 def test_groups_are_columns_and_what_is_selected_is_made_of_them():

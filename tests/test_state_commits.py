@@ -240,7 +240,7 @@ def test_a_damaged_record_of_a_run_is_told(root: object) -> None:
 
 def test_names_say_all() -> None:
     marker = CommitMarker(3, Version(17, FIRST), (5, None, -7), 40, "c0")
-    for each in (marker, replace(marker, content=None)):
+    for each in (marker, replace(marker, demand=None)):
         assert CommitMarker.parse(each.name) == each
     found = CommitMarkers([marker.name, ".aside-1", "notes.txt", f"run.{FIRST}"], [QueryRun(1, FIRST, 0)])
     assert (found.committed, found.newest) == ([marker], 17)

@@ -116,6 +116,18 @@ def located(locate: Callable[[Option | None], Location]) -> Iterator[None]:
         raise
 
 
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """The known name that a wrong one most likely stands for, if any: one of whose words it is, or a similar
+    one.
+
+    >>> nearest("cross", ["access", "allow_cross_join"])
+    'allow_cross_join'
+    """
+    options = list(known)
+    by_word = [option for option in options if name in option.split("_")]
+    return next(iter(by_word or get_close_matches(name, options, n=1, cutoff=cutoff)), None)
+
+
 def unknown(kind: str, name: object, available: Iterable[str]) -> str:
     """The text for an unknown name, with the nearest known one.
 
@@ -123,6 +135,6 @@ def unknown(kind: str, name: object, available: Iterable[str]) -> str:
     "unknown access path 'hsh'. Did you mean 'hash'? Available: hash, scan"
     """
     options = sorted(available)
-    near = get_close_matches(str(name), options, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
+    near = nearest(str(name), options)
+    hint = f" Did you mean '{near}'?" if near else ""
     return f"unknown {kind} '{name}'.{hint} Available: {', '.join(options)}"

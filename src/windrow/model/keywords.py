@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import QueryError, nearest, unknown
 
 T = TypeVar("T", bound=Callable[..., Any])
 _OWNERS: dict[str, str] = {}
@@ -33,7 +32,7 @@ def checks_keywords(label: str) -> Callable[[T], T]:
             for name in options:
                 if name in known:
                     continue
-                if name in _OWNERS and not get_close_matches(name, known, 1, 0.8):
+                if name in _OWNERS and nearest(name, known, 0.8) is None:
                     raise QueryError(f"{label} has no option '{name}'; it is an option of {_OWNERS[name]}")
                 raise QueryError(f"{label}: {unknown('option', name, known)}")
             try:

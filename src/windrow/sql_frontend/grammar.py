@@ -109,6 +109,9 @@ class WindrowDialect(Dialect):
                 select.meta.update(start=first.start, end=first.end)
             return self.expression(Explain(this=select)) if explained else select
 
+        def _parse_derived_table_values(self, *_: Any, **__: Any) -> None:
+            """There is no VALUES clause; in `skewed_keys = (values = (1, 2), splits = 4)` it is a name."""
+
         def _parse_table(self, *_: Any, **__: Any) -> exp.Expr | None:
             """A stream in FROM: its name, its alias, its window."""
             if self._match(TokenType.L_PAREN, advance=False):
