@@ -185,8 +185,8 @@ def test_probing_goes_on_where_it_stopped(measure: str, limit: float, room: int,
     found, more, state = [], True, fresh_state()
     while more:
         more, written, _ = inverted_index.probe_inverted(
-            state, starts, sizes, elements, oldest, latest, held.tokens, held.starts, held.rows, held.bounds,
-            offset, ts, first, ordered, at_least, share, False, counts, touched, out_probe, out_row,
+            state, (starts, sizes, elements), oldest, latest, held, offset, ts, first, ordered,
+            (at_least, share, False), (counts, touched), out_probe, out_row,
         )  # fmt: skip
         found += zip(out_probe[:written].tolist(), out_row[:written].tolist(), strict=True)
     wanted = set()

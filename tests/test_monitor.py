@@ -12,7 +12,7 @@ from windrow.eviction.monitor import MONITOR_SLOT, MONITORED_PER_SHADOW, LossMon
 from windrow.eviction.window_view import ProbeResults, WindowView
 
 
-def view(rows: int, fresh: int = 0, stream: int = 0) -> WindowView:
+def view(rng: np.random.Generator, rows: int, fresh: int = 0, stream: int = 0) -> WindowView:
     return WindowView(
         stream=stream,
         ts=np.arange(rows),
@@ -24,6 +24,7 @@ def view(rows: int, fresh: int = 0, stream: int = 0) -> WindowView:
         elapsed=0.0,
         learn_stride=1,
         learning=True,
+        rng=rng,
         payload=lambda names, start: [],
     )
 
@@ -36,10 +37,11 @@ def slots(seen: WindowView) -> np.ndarray:
 def test_ghosts_are_as_many_as_allowed_and_stand_for_all_rows() -> None:
     stood_for, ghosts, watched = [], [], []
     for seed in range(200):
-        rng, monitor, seen = np.random.default_rng(seed), LossMonitor(), view(2000)
-        monitor.begin_sub_batch([seen], 100, rng)
+        rng = np.random.default_rng(seed)
+        monitor, seen = LossMonitor(), view(rng, 2000)
+        monitor.activate([seen], 100)
         monitor.mark_shadow(slots(seen))
-        left = monitor.adjust([seen], 30, rng)[0]
+        left = monitor.adjust([seen], 30)[0]
         ghosts.append(int(left.shadow.sum()))
         # Those that must go are no longer watched.
         assert (
@@ -47,10 +49,10 @@ def test_ghosts_are_as_many_as_allowed_and_stand_for_all_rows() -> None:
         )
         stood_for.append(monitor.weights([(seen.row_state[MONITOR_SLOT], left.rows)]).sum())
 
-        kept = view(2000)
+        kept = view(rng, 2000)
         monitor = LossMonitor()
-        monitor.begin_sub_batch([kept], 100, rng)
-        monitor.adjust([kept], 30, rng)
+        monitor.activate([kept], 100)
+        monitor.adjust([kept], 30)
         watched.append(monitor.count)
     assert max(ghosts) <= 30 and np.mean(ghosts) > 24
     # Rows that the policy keeps anyway take nobody's place.
@@ -61,20 +63,20 @@ def test_ghosts_are_as_many_as_allowed_and_stand_for_all_rows() -> None:
 def test_after_a_silence_new_rows_still_stand_for_many() -> None:
     """Else a ghost's weight, and with it what may have been lost, were told from rows that came just now."""
     rng, monitor = np.random.default_rng(1), LossMonitor()
-    monitor.begin_sub_batch([view(2000)], 20, rng)
+    monitor.activate([view(rng, 2000)], 20)
     before = monitor.probability
     for _ in range(50):  # all have expired, and little comes
-        monitor.on_arrival(view(1000, fresh=990), rng)
-        monitor.adjust([view(1000)], 20, rng)
+        monitor.on_arrival(view(rng, 1000, fresh=990))
+        monitor.adjust([view(rng, 1000)], 20)
     assert before < monitor.probability < 1.6 * before
 
 
 def test_results_of_one_row_are_a_clump() -> None:
     """Only of rows of earlier sub-batches, which might have been evicted."""
     monitor, rng = LossMonitor(), np.random.default_rng(0)
-    stored, probing = view(4), view(6, fresh=0, stream=1)
+    stored, probing = view(rng, 4), view(rng, 6, fresh=0, stream=1)
     stored = WindowView(**{**vars(stored), "first_new": 4})
-    monitor.begin_sub_batch([stored, probing], 1000, rng)
+    monitor.activate([stored, probing], 1000)
     assert monitor.count == 10 and monitor.clumps == Clumps()
     rows = np.array([0, 0, 0, 0, 1, 2])
     monitor.on_results(ProbeResults([rows, np.arange(6)], [stored, probing]))

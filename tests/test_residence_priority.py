@@ -29,8 +29,8 @@ def test_one_pass_is_the_formula(decay: float, maturity: float) -> None:
     idle, loss, tie = 7e6, 0.2, 1e-9
     out, kept, spared = np.empty(1001), np.empty(1001), np.empty(1001)
     terms = (*given, NOW, decay, idle, loss, tie)
-    importance_priority.per_second_sparing_young(*terms, maturity, TOP, out)
-    importance_priority.per_second(*terms, kept)
+    importance_priority.residence_priorities(*terms, maturity, TOP, out)
+    importance_priority.residence_priorities(*terms, 0.0, np.inf, kept)
     importance_priority.spare_young(ts, kept, NOW, maturity, TOP, spared)
     assert np.array_equal(out, spared)
     for k in range(1001):

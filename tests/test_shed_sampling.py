@@ -12,7 +12,7 @@ import pytest
 
 import windrow as wr
 from windrow.errors import QueryError
-from windrow.kernels.row_sampling import identify, init_row_sampling, uniforms
+from windrow.kernels.row_sampling import FollowedRows, RowKeys, identify, init_row_sampling, uniforms
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 
@@ -331,10 +331,10 @@ def test_frequencies_need_a_key() -> None:
 
 def test_chances_are_even_and_independent() -> None:
     numbers, ts = np.arange(40_000.0), np.zeros(40_000, np.int64)
-    who = identify(1, numbers, ts, ts)
+    who = identify(RowKeys(1, numbers, ts, ts))
     assert len(np.unique(who)) == len(who)
     one, two = uniforms(who, 0), uniforms(who, 1)
-    other = uniforms(identify(2, numbers, ts, ts), 0)
+    other = uniforms(identify(RowKeys(2, numbers, ts, ts)), 0)
     for drawn in (one, two, other):
         counts = np.histogram(drawn, 20, (0, 1))[0]
         assert ((counts - 2000) ** 2 / 2000).sum() < 44  # chi-square with 19 degrees of freedom, 0.1 %
@@ -342,12 +342,13 @@ def test_chances_are_even_and_independent() -> None:
 
 
 def test_skips_are_geometric() -> None:
-    who = identify(3, np.arange(40_000.0), np.zeros(40_000, np.int64), np.zeros(40_000, np.int64))
-    notes = np.zeros((5, len(who)))
-    init_row_sampling(who, np.full(len(who), 100.0), 0.0, 1.0, 0.0, (-3, -1), *notes)
-    assert (notes[0] == 1).all()
-    init_row_sampling(who, np.full(len(who), 100.0), 0.0, 0.2, 0.0, (-3, -1), *notes)
-    drawn = notes[0]
+    zeros = np.zeros(40_000, np.int64)
+    who = identify(RowKeys(3, np.arange(40_000.0), zeros, zeros))
+    rows = FollowedRows(*np.zeros((7, len(who))))
+    init_row_sampling(who, np.full(len(who), 100.0), 0.0, 1.0, 0.0, (-3, -1), rows)
+    assert (rows.next == 1).all()
+    init_row_sampling(who, np.full(len(who), 100.0), 0.0, 0.2, 0.0, (-3, -1), rows)
+    drawn = rows.next
     assert drawn.min() == 1
     for k in range(1, 8):
         assert (drawn == k).mean() == pytest.approx(0.2 * 0.8 ** (k - 1), abs=0.008)

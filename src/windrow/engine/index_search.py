@@ -122,16 +122,14 @@ class IndexSearch:
         column = bound_column(likeness, self.step.stream)
         sets = self.windows[column.stream].sets(column.name, bound)
         share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
-        wanted = (likeness.at_least, share, likeness.strict)
+        enough = (likeness.at_least, share, likeness.strict)
         name = self.step.indexed[0].name
         # Shared by all segments: each lookup resets the counts it changes.
         longest = max((s.rows for s in window.segments), default=0)
-        room = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
+        space = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
         for segment in _segments(window, first, bounds):
-            held, offset = segment.sets[name], window.offset_of(segment)
-            index = (held.tokens, held.starts, held.rows, held.bounds)
-            sides = (*sets, *bounds, *index, offset, window.ts, first, window.ordered)
-            yield _bind(inverted_index.probe_inverted, *sides, *wanted, *room)
+            sides = (sets, *bounds, segment.sets[name], window.offset_of(segment), window.ts)
+            yield _bind(inverted_index.probe_inverted, *sides, first, window.ordered, enough, space)
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Call a kernel until it has finished all probes."""

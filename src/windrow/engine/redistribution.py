@@ -34,7 +34,7 @@ from windrow.model.join_kind import INNER
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import SHED
 from windrow.model.stateful import encode, this_version
-from windrow.window.segment import SEGMENTS_PER_WINDOW, owned
+from windrow.window.segment import SEGMENTS_PER_WINDOW, Payload, owned
 
 Array = np.ndarray
 
@@ -199,7 +199,8 @@ def _taken(held: StreamState, stream: int, partition: int, moves: Moves, ranks: 
     if not held.segments:
         return None
     skip, order = held.numbers["skip"], held.row_state
-    masks = [moves.rows(partition, stream, batch, ranks) for batch in held.segments]
+    batches = [payload.rows for payload in held.segments]
+    masks = [moves.rows(partition, stream, batch, ranks) for batch in batches]
     here, given = (np.concatenate([mask[k] for mask in masks]) for k in (0, 1))
     here[:skip] = False
     if order is not None:
@@ -212,18 +213,18 @@ def _taken(held: StreamState, stream: int, partition: int, moves: Moves, ranks: 
     numbers = np.where(here, GIVEN_ELSEWHERE, NOT_HERE)
     numbers[taken] = np.arange(np.count_nonzero(taken))
     return _Taken(
-        pa.Table.from_batches(held.segments).filter(pa.array(taken)),
+        pa.Table.from_batches(batches).filter(pa.array(taken)),
         None if order is None else order.filter(pa.array(taken[skip:])),
         held.keys,
         numbers,
     )
 
 
-def _segments(rows: pa.Table) -> list[pa.RecordBatch]:
+def _segments(rows: pa.Table) -> list[Payload]:
     """Rows in the order of time, cut so that what expires first can be freed first."""
     size = -(-rows.num_rows // SEGMENTS_PER_WINDOW)
     cut = [rows.slice(start, size).combine_chunks() for start in range(0, rows.num_rows, size)]
-    return [owned(batch) for table in cut for batch in table.to_batches()]
+    return [Payload(owned(batch)) for table in cut for batch in table.to_batches()]
 
 
 def _renumbered(held: Sequence[_Taken]) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:

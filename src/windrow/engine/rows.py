@@ -149,7 +149,7 @@ def timed(
         valid = column.is_valid()
         ts, batch = ts[valid.to_numpy(zero_copy_only=False)], batch.filter(valid)
     ahead = late = None
-    oldest, newest, ascending = window_arrays.order_of(ts)
+    oldest, newest, ascending = window_arrays.time_bounds(ts)
     if latest is not None and newest > latest:
         in_time = ts <= latest
         ahead = batch.filter(pa.array(~in_time))

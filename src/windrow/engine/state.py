@@ -23,7 +23,7 @@ from windrow.errors import StateError
 from windrow.model.stateful import UnknownVersionError, decode, encode, this_version
 from windrow.window.blocks import Part, batch_of
 from windrow.window.mapped_arrays import Locate, not_in_a_file
-from windrow.window.segment import Unread
+from windrow.window.segment import Payload
 from windrow.window.stored_window import WindowParts, capture_window, restore_window
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _stream_state(runner: JoinRunner, stream: int) -> StreamState:
     if counted is not None:
         numbers |= {"total": counted.total, "displaced_early": counted.displaced_early}
         keys = None if counted.keys is None else counted.keys.to_batch()
-    segments = [segment.part for segment in window.segments]
+    segments = [segment.source for segment in window.segments]
     return replace(found, segments=segments, row_state=row_state, keys=keys, numbers=numbers)
 
 
@@ -240,7 +240,7 @@ class StreamState:
 
     schema: pa.Schema | None
     buffered: Sequence[pa.RecordBatch] = ()
-    segments: Sequence[pa.RecordBatch | Unread] = ()
+    segments: Sequence[Payload] = ()
     row_state: pa.RecordBatch | None = None
     """Columns other than join columns, of the live rows."""
     keys: pa.RecordBatch | None = None
@@ -258,7 +258,7 @@ class StreamState:
     def parts(self) -> list[Any]:
         schema = [] if self.schema is None else [pa.RecordBatch.from_pylist([], schema=self.schema)]
         last = [part for part in (self.row_state, self.keys) if part is not None]
-        return [*schema, *self.buffered, *self.segments, *last]
+        return [*schema, *self.buffered, *(payload.part for payload in self.segments), *last]
 
     @classmethod
     def take(cls, described: Mapping[str, Any], parts: StateParts) -> StreamState:
@@ -280,8 +280,7 @@ class StreamState:
         ]
         segments = self.segments
         if self.schema is None or not self.schema.equals(wanted):
-            read = (held.batch if isinstance(held, Unread) else held for held in segments)
-            segments = [fitted(alias, batch, wanted) for batch in read]
+            segments = [Payload(fitted(alias, held.rows, wanted)) for held in segments]
         return replace(self, schema=wanted, buffered=buffered, segments=segments)
 
 
@@ -296,9 +295,9 @@ class StateParts(Iterator[pa.RecordBatch]):
         self._at += 1
         return batch_of(self._state.parts[self._at - 1])
 
-    def payload(self) -> pa.RecordBatch | Unread:
-        check = self._state.checks.get(self._at)
-        return next(self) if check is None else Unread(next(self), check)
+    def payload(self) -> Payload:
+        read = self._state.checks.get(self._at)
+        return Payload(next(self), read)
 
 
 class StoredState:
@@ -351,7 +350,7 @@ def _restore_window(
     if held.row_state is not None:
         row_state = {name: held.row_state.column(name).to_numpy() for name in held.row_state.schema.names}
     if described is None:
-        rows = sum((s.part if isinstance(s, Unread) else s).num_rows for s in held.segments)
+        rows = sum(map(len, held.segments))
         described = {"first": held.numbers.get("skip", 0), "end": rows, "times": None}
     restore_window(window, described, held.segments, row_state, read, stored, locate)
     # Scans do less work in order, and the work of a call under a deadline must not depend on a restart.

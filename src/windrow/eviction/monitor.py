@@ -155,11 +155,11 @@ class LossMonitor(Stateful):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+    def on_arrival(self, view: WindowView) -> None:
         if self.active:
             self._arrivals += len(view) - view.first_new
             fresh = view.row_state[MONITOR_SLOT][view.first_new :]
-            self._monitor(fresh, drawn(len(fresh), self.probability, rng))
+            self._monitor(fresh, drawn(len(fresh), self.probability, view.rng))
 
     def on_results(self, found: ProbeResults, importance: Array | None = None) -> None:
         """Counts results; `importance` has that of each, if they differ."""
@@ -197,16 +197,14 @@ class LossMonitor(Stateful):
             found[shadowed] *= self._weight[slots[shadowed]]
         return found
 
-    def begin_sub_batch(self, views: Sequence[WindowView], cap: float, rng: np.random.Generator) -> None:
+    def activate(self, views: Sequence[WindowView], cap: float) -> None:
         """The limit is reached for the first time: draws the monitored rows among all rows."""
         rows = sum(map(len, views))
         self.active, self.probability = True, max(min(1.0, KEEP_PROBABILITY * cap / max(rows, 1)), 1e-9)
         for view in views:
-            self._monitor(view.row_state[MONITOR_SLOT], drawn(len(view), self.probability, rng))
+            self._monitor(view.row_state[MONITOR_SLOT], drawn(len(view), self.probability, view.rng))
 
-    def adjust(
-        self, views: Sequence[WindowView], cap: float, rng: np.random.Generator
-    ) -> list[MonitoredRows]:
+    def adjust(self, views: Sequence[WindowView], cap: float) -> list[MonitoredRows]:
         """Holds the number of shadow rows near `cap`; returns the monitored rows of each view."""
         found = [self._monitored(view) for view in views]
         # Slots of rows that have expired are free again.
@@ -216,7 +214,7 @@ class LossMonitor(Stateful):
         self._free = np.flatnonzero(~held)
         while (taken := _taken(found)) > max(cap, 1):
             self.probability = max(self.probability * KEEP_PROBABILITY, 1e-12)
-            found = [self._thinned(view, rows, rng) for view, rows in zip(views, found, strict=True)]
+            found = [self._thinned(view, rows) for view, rows in zip(views, found, strict=True)]
         if taken < REFILL_BELOW * cap:
             # New rows become shadow rows only later, so the probability at most doubles per window.
             live = max(sum(map(len, views)), float(self._weight[held].sum()), 1.0)
@@ -262,9 +260,9 @@ class LossMonitor(Stateful):
         slots = column[rows].astype(np.int64) - 1
         return MonitoredRows(rows, slots, self._shadow[slots], np.empty(0, np.int64))
 
-    def _thinned(self, view: WindowView, monitored: MonitoredRows, rng: np.random.Generator) -> MonitoredRows:
+    def _thinned(self, view: WindowView, monitored: MonitoredRows) -> MonitoredRows:
         """A random part stays monitored and represents the others too."""
-        stays = rng.random(len(monitored.rows)) < KEEP_PROBABILITY
+        stays = view.rng.random(len(monitored.rows)) < KEEP_PROBABILITY
         rows, slots, shadow = monitored.rows[stays], monitored.slots[stays], monitored.shadow[stays]
         self._weight[slots] /= KEEP_PROBABILITY
         self._drawn -= len(monitored.rows) - len(rows)

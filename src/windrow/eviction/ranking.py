@@ -6,7 +6,7 @@ stream. Priorities of different streams are compared with each other unless the 
 so the natural priority is the value of keeping the row, in results per second.
 
 All that a ranking learns is part of the operator's state and is listed in `saved`. Randomness comes from the
-generator that is passed in, so a replay gives the same results.
+view's generator, so a replay gives the same results.
 """
 
 from __future__ import annotations
@@ -63,17 +63,15 @@ class Ranking(Stateful, ABC):
     samples: bool = False
     """Whether results are a weighted sample."""
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+    def on_arrival(self, view: WindowView) -> None:
         """Rows from `view.first_new` on are new."""
         return None
 
-    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> Array | None:
+    def on_results(self, found: ProbeResults) -> Array | None:
         """Learns from the results of a probe; returns the importance of each, None if all have the same."""
         return None
 
-    def select(
-        self, views: Sequence[WindowView], found: ProbeResults, rng: np.random.Generator
-    ) -> Selection | None:
+    def select(self, found: ProbeResults) -> Selection | None:
         """Which of these results to return; None: all."""
         return None
 
@@ -86,7 +84,7 @@ class Ranking(Stateful, ABC):
         return None
 
     @abstractmethod
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         """A priority for each row of the view; the lowest are evicted first."""
 
     def change_importance(self, at: int, by: object) -> None:

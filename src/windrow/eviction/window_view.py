@@ -42,6 +42,8 @@ class WindowView:
     learning: bool
     """Whether models learn match rates and exposure in this sub-batch. Where windows are large, a part of the
     sub-batches suffices."""
+    rng: np.random.Generator
+    """Of the sub-batch; seeded by its number, so that a replay draws the same."""
     payload: Callable[[Sequence[str], int], list[pa.Array]]
     """Columns by name, of the rows from a position on."""
 

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from windrow.kernels.hashing import avalanche
+from windrow.kernels.hashing import GOLDEN, avalanche
 
 UNITS = 1024
 _SHIFT = np.uint64(54)
-_SALT = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True)
@@ -20,7 +19,7 @@ def units_of(keys: Any) -> Any:
     chains as short as those that stay."""
     out = np.empty(len(keys), np.int64)
     for k in range(len(keys)):
-        out[k] = np.int64(avalanche(np.uint64(keys[k]) + _SALT) >> _SHIFT)
+        out[k] = np.int64(avalanche(np.uint64(keys[k]) + GOLDEN) >> _SHIFT)
     return out
 
 
@@ -29,7 +28,7 @@ def cells_of(values: Any, width: float) -> Any:
     """The unit of the cell of this width that each value lies in."""
     out = np.empty(len(values), np.int64)
     for k in range(len(values)):
-        out[k] = np.int64(avalanche(np.uint64(np.int64(np.floor(values[k] / width))) + _SALT) >> _SHIFT)
+        out[k] = np.int64(avalanche(np.uint64(np.int64(np.floor(values[k] / width))) + GOLDEN) >> _SHIFT)
     return out
 
 

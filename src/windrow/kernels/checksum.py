@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+from windrow.kernels.hashing import GOLDEN
+
 _LEFT, _RIGHT = np.uint64(29), np.uint64(35)
 _LANES = 4
 _GROUP = 8 * _LANES
@@ -56,7 +57,7 @@ def checksum(data: Any) -> int:
 @njit(cache=True, inline="always")
 def _mixed(state: Any, word: Any) -> Any:
     """One to one in each argument, so a change of one word always changes the result."""
-    state = (state ^ word) * _MULTIPLIER
+    state = (state ^ word) * GOLDEN
     return (state << _LEFT) | (state >> _RIGHT)
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from windrow.kernels.hashing import avalanche
+from windrow.kernels.hashing import GOLDEN, avalanche
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
 _R32 = np.uint64(32)
 _ODD = np.uint64(1)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -23,7 +22,7 @@ _NOTHING = np.float32(0.0)
 
 @njit(cache=True, inline="always")
 def mixed_key(key: np.int64) -> np.uint64:
-    return avalanche(np.uint64(key) + _STEP)
+    return avalanche(np.uint64(key) + GOLDEN)
 
 
 @njit(cache=True, inline="always")

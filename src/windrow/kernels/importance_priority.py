@@ -62,45 +62,6 @@ def _decayed(x: float) -> float:
 
 
 @njit(cache=True, inline="always")
-def _per_second(
-    age: float,
-    since: float,
-    importance: float,
-    matches: float,
-    decay: float,
-    idle: float,
-    loss: float,
-    tie: float,
-) -> float:
-    """The priority of one row. Branch-free, because the processor could not predict the branches."""
-    since = since if since > 0.0 else 0.0
-    age = age if age > 1.0 else 1.0
-    value = importance * matches * _decayed(-decay * since) * 1e6 / age - tie * age
-    return value - (loss * since * 1e-6 if since >= idle else 0.0)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def per_second(
-    ts: Any,
-    importance: Any,
-    matches: Any,
-    matched: Any,
-    now: int,
-    decay: float,
-    idle: float,
-    loss: float,
-    tie: float,
-    out: Any,
-) -> None:
-    """Importance times matches per second of age, at `now`; less `loss` per second since the last match, if
-    that is at least `idle` microseconds ago; less `tie` per microsecond of age. Ages are at least a
-    microsecond."""
-    for row in range(len(ts)):
-        age, since = float(now - ts[row]), now - matched[row]
-        out[row] = _per_second(age, since, importance[row], matches[row], decay, idle, loss, tie)
-
-
-@njit(cache=True, inline="always")
 def _spared(age: float, priority: float, maturity: float, per_maturity: float, top: float) -> float:
     old = priority if priority < top else top
     return top * (2.0 - age * per_maturity) if (age <= maturity) & (maturity != 0.0) else old
@@ -116,7 +77,7 @@ def spare_young(ts: Any, priority: Any, now: int, maturity: float, top: float, o
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def per_second_sparing_young(
+def residence_priorities(
     ts: Any,
     importance: Any,
     matches: Any,
@@ -130,15 +91,21 @@ def per_second_sparing_young(
     top: float,
     out: Any,
 ) -> None:
-    """`per_second` and then `spare_young`, in one pass. Skips `per_second` for the young rows at the end,
-    which are most of the young ones."""
+    """Importance times matches per second of age, at `now`; less `loss` per second since the last match, if
+    that is at least `idle` microseconds ago; less `tie` per microsecond of age. Ages are at least a
+    microsecond. Young rows are spared as in `spare_young`; none with a maturity of 0 and an infinite top."""
     mature, per_maturity = len(ts), 1.0 / max(maturity, 1.0)
+    # The young rows at the end, which are most of the young ones, need no priority of their own.
     while mature > 0 and maturity > 0.0 and float(now - ts[mature - 1]) <= maturity:
         mature -= 1
         out[mature] = _spared(float(now - ts[mature]), top, maturity, per_maturity, top)
+    # Without branches, because the processor could not predict them.
     for row in range(mature):
         age, since = float(now - ts[row]), now - matched[row]
-        value = _per_second(age, since, importance[row], matches[row], decay, idle, loss, tie)
+        since = since if since > 0.0 else 0.0
+        least = age if age > 1.0 else 1.0
+        value = importance[row] * matches[row] * _decayed(-decay * since) * 1e6 / least - tie * least
+        value -= loss * since * 1e-6 if since >= idle else 0.0
         out[row] = _spared(age, value, maturity, per_maturity, top)
 
 
@@ -160,7 +127,7 @@ def toward_goals(ages: Any, starts: Any, rise: Any, rate: Any, end: Any, goal: A
 
 @njit(cache=True, nogil=True)
 def count_matches(rows: Any, matches: Any) -> None:
-    """Adds one match to each of `rows`, which may repeat."""
+    """Adds one match to each of `rows`, which may repeat. Numpy's `add.at` takes many times as long."""
     for k in range(len(rows)):
         matches[rows[k]] += 1.0
 

@@ -1,13 +1,12 @@
 """Builds an inverted index of token sets, and finds rows that share enough tokens.
 
-Rows and distinct tokens are numbered from 0, and tokens ascend. Row r has the tokens
-tokens[numbers[bounds[r] : bounds[r + 1]]]. Token t is in the rows postings[starts[t] : starts[t + 1]], which
-ascend. If rows are in order of time, a time interval is a contiguous range of every posting list.
+Rows and distinct tokens are numbered from 0. If rows are in order of time, a time interval is a contiguous
+range of every posting list.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,6 +14,19 @@ from numba import njit
 from windrow.kernels.probe_index import lower, lower_near, upper
 
 _SHORT = 32
+
+
+class InvertedIndex(NamedTuple):
+    """The token sets of some rows, from rows to tokens and from tokens to rows."""
+
+    tokens: Any
+    """Distinct, ascending."""
+    bounds: Any
+    """Row r has the tokens tokens[numbers[bounds[r] : bounds[r + 1]]], ascending."""
+    numbers: Any
+    starts: Any
+    """Token t is in the rows rows[starts[t] : starts[t + 1]], ascending: its posting list."""
+    rows: Any
 
 
 @njit(cache=True, nogil=True)
@@ -64,12 +76,12 @@ def merge_tokens(left: Any, right: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def copy_sets(which: Any, rows: Any, tokens: Any, bounds: Any, numbers: Any, starts: Any, out: Any) -> None:
+def copy_sets(which: Any, rows: Any, index: Any, starts: Any, out: Any) -> None:
     """Copies the tokens of rows[k] to out[starts[which[k]]:], for each k."""
     for k in range(len(rows)):
         at = starts[which[k]]
-        for n in range(bounds[rows[k]], bounds[rows[k] + 1]):
-            out[at] = tokens[numbers[n]]
+        for n in range(index.bounds[rows[k]], index.bounds[rows[k] + 1]):
+            out[at] = index.tokens[index.numbers[n]]
             at += 1
 
 
@@ -101,9 +113,10 @@ def _sort_by_length(low: Any, high: Any, count: int) -> None:
 
 
 @njit(cache=True)
-def _lists(wanted: Any, tokens: Any, starts: Any, postings: Any, a: int, b: int, low: Any, high: Any) -> int:
+def _lists(wanted: Any, index: Any, a: int, b: int, low: Any, high: Any) -> int:
     """Finds the range of rows a..b in the posting list of each wanted token; returns how many are not
     empty."""
+    tokens, starts = index.tokens, index.starts
     count = 0
     at = 0
     for token in wanted:
@@ -111,8 +124,8 @@ def _lists(wanted: Any, tokens: Any, starts: Any, postings: Any, a: int, b: int,
         if at == len(tokens):
             break
         if tokens[at] == token:
-            begin = lower(postings, starts[at], starts[at + 1], a)
-            end = lower(postings, begin, starts[at + 1], b)
+            begin = lower(index.rows, starts[at], starts[at + 1], a)
+            end = lower(index.rows, begin, starts[at + 1], b)
             if begin < end:
                 low[count] = begin
                 high[count] = end
@@ -146,35 +159,32 @@ def _count_rest(postings: Any, low: int, high: int, counts: Any, touched: Any, c
 @njit(cache=True, nogil=True)
 def probe_inverted(
     state: Any,
-    probe_starts: Any,
-    probe_sizes: Any,
-    probe_tokens: Any,
+    sets: Any,
     oldest: Any,
     latest: Any,
-    tokens: Any,
-    starts: Any,
-    postings: Any,
-    bounds: Any,
+    index: Any,
     offset: int,
     ts: Any,
     first: int,
     ordered: bool,
-    at_least: int,
-    share: float,
-    strict: bool,
-    counts: Any,
-    touched: Any,
+    likeness: Any,
+    space: Any,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """Rows of one segment, at `offset` in the window, that share enough tokens with each probe.
+    """Rows of one segment, at `offset` in the window, that share enough tokens with each probe. `sets` are
+    (starts, sizes, tokens) of the probes; `likeness` is (at_least, share, strict) as in `_enough`; `space` is
+    working space, (counts, touched): an entry for each row, and `counts` of zeros.
 
     If n tokens must be shared, a match has at least one of any choice of all but n - 1 tokens of the probe.
     So candidates come from the posting lists of the rarest tokens, and the n - 1 most frequent tokens are
-    counted only for them. `counts` (zeros, one per row) and `touched` are working space.
+    counted only for them.
 
     Invariant: counts[r] > 0 exactly for candidates that are not yet checked, so `counts` ends as zeros.
     """
+    probe_starts, probe_sizes, probe_tokens = sets
+    (at_least, share, strict), (counts, touched) = likeness, space
+    bounds, postings = index.bounds, index.rows
     room = len(out_row)
     found = 0
     compared = 0
@@ -203,7 +213,7 @@ def probe_inverted(
             lists = 0
             if a < b and size >= needed:
                 wanted = probe_tokens[probe_starts[i] : probe_starts[i] + size]
-                lists = _lists(wanted, tokens, starts, postings, a, b, low, high)
+                lists = _lists(wanted, index, a, b, low, high)
             if lists >= needed:
                 if needed > 1:
                     _sort_by_length(low, high, lists)

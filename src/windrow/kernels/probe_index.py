@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+from windrow.kernels.hashing import GOLDEN
+
 LANES = 16
 """Chains followed at the same time. Every link of a chain waits for memory; with several chains the waits
 overlap."""
@@ -32,7 +33,7 @@ def bucket_of(key: Any, buckets: Any) -> Any:
     """The bucket of a key, for any number of buckets, without a division: the scaled high half of a mixed
     key."""
     mixed = np.uint64(key)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * _MULTIPLIER
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * GOLDEN
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
 
 

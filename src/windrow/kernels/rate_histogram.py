@@ -1,15 +1,13 @@
 """Histograms of results and exposure of rows, by score bin (one per doubling) and age bin.
 
 A score's position on the scale is its logarithm, linear between powers of two: that is what the bits of a
-32-bit float are, read as an integer. `middle` is the score in the middle of the scale, as bits; `reach` is
-the number of bins on either side. Bin 0 holds only scores of 0. Without scores (reach 0) there is one bin,
-and scores are not read. Times are in microseconds, `span` and `seconds` in seconds; every row counts as
-`each`.
+32-bit float are, read as an integer. Bin 0 holds only scores of 0. Times are in microseconds, `seconds` in
+seconds; every row counts as `each`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,22 +19,25 @@ _SOME = 256
 _BLOCK = 512
 
 
+class Scale(NamedTuple):
+    """The scale of score bins and age bins."""
+
+    middle: int
+    """The score in the middle of the scale, as bits; 0 before there is one."""
+    reach: int
+    """Score bins on either side of the middle. Without scores it is 0, and there is one bin."""
+    span: float
+    """Seconds of the window, which the age bins divide."""
+
+
 @njit(cache=True, inline="always")
-def _place(score: np.int32, middle: int, reach: int) -> float:
-    """The position on the scale of bins, possibly between two; 0 before there is a middle."""
-    if middle == 0 or score == 0:
-        return 0.0
-    place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
-    # Comparisons instead of min and max, which would check for NaN.
+def _place(score: np.int32, scale: Any) -> float:
+    """The position on the scale of bins, possibly between two; 0 before there is a middle. Without branches,
+    so that loops vectorise: comparisons instead of min and max, which would check for NaN."""
+    place, top = float(score - scale.middle) * _DOUBLING + scale.reach, 2.0 * scale.reach
     place = place if place > 1.0 else 1.0
-    return place if place < top else top
-
-
-@njit(cache=True, inline="always")
-def _step(scores: Any, row: int, middle: int, reach: int) -> int:
-    if reach == 0:
-        return 0
-    return int(_place(scores[row], middle, reach) + 0.5)
+    place = place if place < top else top
+    return place if (scale.reach > 0 and scale.middle != 0) and score != 0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -53,56 +54,36 @@ def median_score(scores: Any) -> float:
 
 
 @njit(cache=True, nogil=True)
-def count_arrivals(scores: Any, middle: int, reach: int, each: float, out: Any) -> None:
+def count_arrivals(scores: Any, scale: Any, each: float, out: Any) -> None:
     """Rows by score bin."""
     for row in range(len(scores)):
-        out[_step(scores, row, middle, reach)] += each
+        out[int(_place(scores[row], scale) + 0.5)] += each
 
 
 @njit(cache=True, nogil=True)
-def count_results(
-    times: Any,
-    stored: Any,
-    ts: Any,
-    scores: Any,
-    middle: int,
-    reach: int,
-    span: float,
-    each: float,
-    out: Any,
-) -> float:
+def count_results(times: Any, stored: Any, ts: Any, scores: Any, scale: Any, each: float, out: Any) -> float:
     """Counts the results found at `times` by rows with these scores and event times, if the row was `stored`,
     by score bin and age bin; returns their number."""
     parts, total = out.shape[1], 0
-    scale = parts / (1e6 * span)
+    per_microsecond = parts / (1e6 * scale.span)
     for k in range(len(ts)):
         if stored[k]:
-            part = int((times[k] - ts[k]) * scale)
-            out[_step(scores, k, middle, reach), min(max(part, 0), parts - 1)] += each
+            part = int((times[k] - ts[k]) * per_microsecond)
+            out[int(_place(scores[k], scale) + 0.5), min(max(part, 0), parts - 1)] += each
             total += 1
     return total * each
 
 
 @njit(cache=True, nogil=True)
-def add_exposure(
-    ts: Any,
-    scores: Any,
-    now: int,
-    seconds: float,
-    middle: int,
-    reach: int,
-    span: float,
-    each: float,
-    out: Any,
-) -> None:
+def add_exposure(ts: Any, scores: Any, now: int, seconds: float, scale: Any, each: float, out: Any) -> None:
     """Adds row-seconds by score bin and age bin: the last `seconds` up to each row's current age."""
-    parts = out.shape[1]
+    parts, span = out.shape[1], scale.span
     width, per_part = span / parts, parts / span
     for row in range(len(ts)):
         age = (now - ts[row]) * 1e-6
         upto = min(max(age, 0.0), span)
         at = min(max(age - seconds, 0.0), upto)
-        step = _step(scores, row, middle, reach)
+        step = int(_place(scores[row], scale) + 0.5)
         part = int(at * per_part)
         while part < parts and at < upto:
             end = min((part + 1) * width, upto)
@@ -113,17 +94,7 @@ def add_exposure(
 
 @njit(cache=True, nogil=True)
 def score_priorities(
-    ts: Any,
-    scores: Any,
-    now: int,
-    middle: int,
-    reach: int,
-    span: float,
-    start: Any,
-    slope: Any,
-    factor: Any,
-    rise: Any,
-    out: Any,
+    ts: Any, scores: Any, now: int, scale: Any, start: Any, slope: Any, factor: Any, rise: Any, out: Any
 ) -> None:
     """The priority of each row. By score bin and age bin it begins at `start` and changes by `slope` across
     the age bin; it is multiplied by a linear function of the score's position, `factor` and `rise` by half
@@ -132,9 +103,8 @@ def score_priorities(
     Of equal rows without a score the oldest stay, so that all ages are observed and learned. Of other equal
     rows the youngest stay, which have the longest time left if their key becomes more frequent."""
     parts = start.shape[1]
-    per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
+    per_microsecond, last = parts / (1e6 * scale.span), float(parts)
     starts, slopes = start.ravel(), slope.ravel()
-    known = reach > 0 and middle != 0
     cells, halves = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
     within, places, times = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     # First the cells of a whole block, without branches, so that the loop vectorises; then the lookups.
@@ -145,11 +115,7 @@ def score_priorities(
             at = at if at > 0.0 else 0.0
             inside = at < last
             part = np.int32(at if inside else last - 1.0)
-            score = scores[begin + k]
-            place = float(score - middle) * _DOUBLING + reach
-            place = place if place > 1.0 else 1.0
-            place = place if place < top else top
-            place = place if known and score != 0 else 0.0
+            place = _place(scores[begin + k], scale)
             half = np.int32(2.0 * place)
             cells[k], halves[k] = ((half + 1) >> 1) * np.int32(parts) + part, half
             within[k], places[k] = at - part, place

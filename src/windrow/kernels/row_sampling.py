@@ -6,25 +6,54 @@ row are numbered: below 0 for single decisions, from 0 on for its results.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from windrow.kernels.hashing import avalanche
+from windrow.kernels.hashing import GOLDEN, avalanche
 from windrow.kernels.result_sums import CONTRIBUTING, ESTIMATED, FOUND, LARGEST, VARIANCE, add_row_results
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _R11 = np.uint64(1), np.uint64(11)
 _UNIT = 2.0**-53
 _FAR = 2.0**53
 _TABLED = 64
 
 
+class RowKeys(NamedTuple):
+    """What identifies the rows of a window: a key of the run, and by row its number in its stream, its time
+    and a join column, so that rows of different partitions differ too."""
+
+    key: int
+    number: Any
+    ts: Any
+    column: Any
+
+
+class FollowedRows(NamedTuple):
+    """Row state of rows whose results are counted and sampled (Memory, Fig. 4), by row."""
+
+    num: Any
+    """Results so far."""
+    next: Any
+    """The number of the next sampled one; 0 for none, otherwise above `num`."""
+    bound: Any
+    """How many are followed."""
+    chance: Any
+    """The probability of the next one."""
+    extra: Any
+    """0, or for a monitored row, which is followed beyond its bound, how many rows it represents there."""
+    thin: Any
+    """The probability of having stayed: a row that stayed represents 1 / `thin` rows, including evicted
+    ones."""
+    seen: Any
+    """The total weight of its sampled results within the bound."""
+
+
 @njit(cache=True, inline="always")
 def _uniform(identity: np.uint64, draw: int) -> float:
     """In (0, 1), both ends excluded."""
-    h = avalanche(identity + _STEP * np.uint64(draw + 16))
+    h = avalanche(identity + GOLDEN * np.uint64(draw + 16))
     return (float(h >> _R11) + 0.5) * _UNIT
 
 
@@ -37,19 +66,18 @@ def _geometric(u: float, p: float, fails: float) -> float:
 
 
 @njit(cache=True, inline="always")
-def _identity(key: int, number: float, time: int, word: int) -> np.uint64:
-    h = avalanche(np.uint64(key) + _STEP * np.uint64(np.int64(number)))
-    h = avalanche(h ^ np.uint64(time))
-    return avalanche(h + _STEP * np.uint64(word))
+def _identity(keys: Any, row: int) -> np.uint64:
+    h = avalanche(np.uint64(keys.key) + GOLDEN * np.uint64(np.int64(keys.number[row])))
+    h = avalanche(h ^ np.uint64(keys.ts[row]))
+    return avalanche(h + GOLDEN * np.uint64(keys.column[row]))
 
 
 @njit(cache=True)
-def identify(key: int, numbers: Any, ts: Any, words: Any) -> Any:
-    """An identity for each row, from its number in its stream, its time and a join column, so that rows of
-    different partitions differ too."""
-    out = np.empty(len(numbers), np.uint64)
-    for r in range(len(numbers)):
-        out[r] = _identity(key, numbers[r], ts[r], words[r])
+def identify(keys: Any) -> Any:
+    """A number for each row, from its `RowKeys`."""
+    out = np.empty(len(keys.ts), np.uint64)
+    for r in range(len(out)):
+        out[r] = _identity(keys, r)
     return out
 
 
@@ -70,30 +98,27 @@ def init_row_sampling(
     p: float,
     monitored: float,
     draws: Any,
-    nexts: Any,
-    bound: Any,
-    chance: Any,
-    extra: Any,
-    thin: Any,
+    rows: Any,
 ) -> None:
-    """Writes the row state (as in `sample_results`) of new rows with these expected `results`, which are
-    followed `reach` standard deviations beyond. A row is monitored with probability `monitored`. `draws` are
-    the numbers of the draws that round the bound and choose the monitored rows."""
+    """Writes the `FollowedRows` of new rows with these expected `results`, which are followed `reach`
+    standard deviations beyond. A row is monitored with probability `monitored`. `draws` are the numbers of
+    the draws that round the bound and choose the monitored rows."""
     fails = np.log1p(-min(p, 1.0))
     # none[n] is the probability that the first n trials fail. It decides most rows without a logarithm.
     none = np.power(max(0.0, 1.0 - p), np.arange(_TABLED))
     for r in range(len(identities)):
         who, expected = identities[r], results[r]
-        bound[r] = np.floor(expected + reach * np.sqrt(expected) + _uniform(who, draws[0]))
+        rows.bound[r] = np.floor(expected + reach * np.sqrt(expected) + _uniform(who, draws[0]))
+        bound = rows.bound[r]
         is_monitored = monitored >= 1.0 or (monitored > 0.0 and _uniform(who, draws[1]) < monitored)
-        extra[r] = 1.0 / monitored if is_monitored else 0.0
-        chance[r], thin[r] = p, 1.0
+        rows.extra[r] = 1.0 / monitored if is_monitored else 0.0
+        rows.chance[r], rows.thin[r] = p, 1.0
         drawn = _uniform(who, 0)
-        if not is_monitored and bound[r] < _TABLED and drawn < none[int(bound[r])] * (1.0 - 1e-9):
-            nexts[r] = 0.0
+        if not is_monitored and bound < _TABLED and drawn < none[int(bound)] * (1.0 - 1e-9):
+            rows.next[r] = 0.0
             continue
         first = _geometric(drawn, p, fails)
-        nexts[r] = first if is_monitored or first <= bound[r] else 0.0
+        rows.next[r] = first if is_monitored or first <= bound else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -129,32 +154,12 @@ def in_arrival_order(last: Any, stream: int, others: Any, fresh: int, end: int) 
 
 @njit(cache=True, nogil=True)
 def sample_results(
-    which: Any,
-    rows: Any,
-    key: int,
-    number: Any,
-    ts: Any,
-    words: Any,
-    p: float,
-    num: Any,
-    nexts: Any,
-    bound: Any,
-    chance: Any,
-    extra: Any,
-    thin: Any,
-    seen: Any,
-    weights: Any,
-    clusters: Any,
-    sums: Any,
-    met: Any,
+    which: Any, rows: Any, keys: Any, p: float, held: Any, weights: Any, clusters: Any, sums: Any, met: Any
 ) -> None:
     """Counts the results of stored rows and samples among them (Memory, Fig. 4).
 
-    `rows` are the stored rows of all results, `which` the results to follow, in order of arrival. `num` is
-    the number of results of a row so far, `nexts` the number of its next sampled one (0: none), `bound` how
-    many are followed, `chance` the probability of the next one. Rows with `extra` > 0 are monitored: they are
-    followed beyond their bound and represent `extra` rows there. A row that stayed represents 1 / `thin`
-    rows, including evicted ones.
+    `rows` are the stored rows of all results, `which` the results to follow, in order of arrival; `keys` are
+    the `RowKeys` of the window's rows, `held` their `FollowedRows`.
 
     Writes weight and cluster of the sampled results, adds the weights to what was `seen` of their rows, and
     adds to `sums` (kinds: within the bound, and beyond it; columns as in `result_sums.py`). A result of
@@ -162,9 +167,8 @@ def sample_results(
     represents e rows, of weight y in all, are present or absent together, and add (1 - 1/e) y^2. Beyond the
     bound a monitored row sees all its results, sampled or not, and each of them counts as e. `met` has the
     number of results per row, summed, and its square.
-
-    Invariant: nexts[r] is 0 or above num[r].
     """
+    num, nexts, bound, chance, extra, thin, seen = held
     fails = np.log1p(-min(p, 1.0))
     for k in which:
         r = rows[k]
@@ -196,13 +200,13 @@ def sample_results(
         chance[r] = p
         nexts[r] = num[r] + 1.0
         if p < 1.0 or weight > 1.0:
-            who = _identity(key, number[r], ts[r], words[r])
+            who = _identity(keys, r)
             # Results of a row that represents others are sampled together: the row is their cluster. A result
             # that was drawn independently is a cluster of its own.
             if thin[r] < 1.0 or (beyond and extra[r] > 1.0):
                 clusters[k] = np.int64(who >> _ONE)
             elif weight > 1.0:
-                clusters[k] = np.int64(avalanche(who + _STEP * np.uint64(num[r])) >> _ONE)
+                clusters[k] = np.int64(avalanche(who + GOLDEN * np.uint64(num[r])) >> _ONE)
             nexts[r] = num[r] + _geometric(_uniform(who, np.int64(num[r])), p, fails)
         if nexts[r] > bound[r] and extra[r] == 0.0:
             nexts[r] = 0.0
@@ -226,17 +230,7 @@ def residence_fraction(results: Any, shares: Any, further: Any, p: float) -> flo
 
 @njit(cache=True, nogil=True)
 def apply_weights(
-    last: Any,
-    stream: int,
-    rows: Any,
-    represents: Any,
-    key: int,
-    number: Any,
-    ts: Any,
-    words: Any,
-    weights: Any,
-    heaviest: Any,
-    clusters: Any,
+    last: Any, stream: int, rows: Any, represents: Any, keys: Any, weights: Any, heaviest: Any, clusters: Any
 ) -> None:
     """Multiplies the weights of results by those of their rows of `stream`, if stored. The heaviest row
     identifies the result's cluster."""
@@ -248,7 +242,7 @@ def apply_weights(
         weights[k] *= own
         if own > heaviest[k]:
             heaviest[k] = own
-            clusters[k] = np.int64(_identity(key, number[row], ts[row], words[row]) >> _ONE)
+            clusters[k] = np.int64(_identity(keys, row) >> _ONE)
 
 
 @njit(cache=True, nogil=True)

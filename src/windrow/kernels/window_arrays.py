@@ -17,24 +17,7 @@ def skip_below(ts: Any, first: int, end: int, horizon: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def move_down(column: Any, positions: Any) -> None:
-    """Moves the rows at ascending `positions` to the front. Row k is read before it is overwritten, because
-    positions[k] >= k."""
-    for k in range(len(positions)):
-        column[k] = column[positions[k]]
-
-
-@njit(cache=True, nogil=True)
-def bounds_of(ts: Any, begin: int, end: int) -> Any:
-    """The least and the greatest time of the rows from `begin` to before `end`; there is at least one."""
-    least = most = ts[begin]
-    for p in range(begin + 1, end):
-        least, most = min(least, ts[p]), max(most, ts[p])
-    return least, most
-
-
-@njit(cache=True, nogil=True)
-def order_of(ts: Any) -> Any:
+def time_bounds(ts: Any) -> Any:
     """The least and the greatest time, and whether times ascend. Of no rows, bounds that exclude none."""
     if len(ts) == 0:
         return np.iinfo(np.int64).max, np.iinfo(np.int64).min, True
@@ -69,6 +52,7 @@ def alive_positions(alive: Any, first: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def take_values(column: Any, positions: Any, out: Any) -> None:
-    """The values at `positions`, faster than numpy's indexing."""
+    """The values at ascending `positions`, faster than numpy's indexing. `out` may be the column itself: as
+    positions[k] >= k, each value is read before it is overwritten."""
     for k in range(len(positions)):
         out[k] = column[positions[k]]

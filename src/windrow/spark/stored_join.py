@@ -144,7 +144,8 @@ class StoredJoin:
             aliases = state.metadata["query"]["streams"]
             for stream, (alias, held) in enumerate(zip(aliases, StoredState(state).streams, strict=True)):
                 assert held.schema is not None
-                window = pa.Table.from_batches(held.segments, held.schema).slice(held.numbers.get("skip", 0))
+                segments = [payload.rows for payload in held.segments]
+                window = pa.Table.from_batches(segments, held.schema).slice(held.numbers.get("skip", 0))
                 waiting = [pa.Table.from_batches([batch.drop_columns(CALL)]) for batch in held.buffered]
                 rows = pa.concat_tables([window, *waiting]).combine_chunks()
                 if moves is not None and rows.num_rows:

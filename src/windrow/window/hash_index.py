@@ -10,7 +10,7 @@ brings them up to date from the keys of the rows since.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from windrow.kernels import hashing, probe_index
 from windrow.window.blocks import Blocks, Part
 from windrow.window.mapped_arrays import bytes_in_files, is_private, values_of
-from windrow.window.spill_files import SpillFiles, moved_to_file, new_array
+from windrow.window.spill_files import SpillFiles, moved_down, moved_to_file, new_array
 
 Array = np.ndarray
 _SMALLEST = 64
@@ -40,34 +40,29 @@ class HashIndex:
         self.fixed_buckets = buckets
         self.head: Array = np.full(buckets or _SMALLEST, -1, np.int32)
         self.back: Array = np.empty(0, np.int32)
-        self._mixed: Array | None = None if len(names) == 1 else np.empty(0, np.int64)
-        self._single: Array = np.empty(0, np.int64)
+        self.keys: Array = np.empty(0, np.int64)
+        """The key of each row by position: the column itself, or a mix of several (to be verified)."""
         self.links = Blocks()
         self.stored_heads: StoredHeads | None = None
         self.files: SpillFiles | None = None
         """Where its arrays are, if they have spilled."""
 
-    @property
-    def keys(self) -> Array:
-        """The key of each row by position: the column itself, or a mix of several (to be verified)."""
-        return self._single if self._mixed is None else self._mixed
-
-    @property
-    def _arrays(self) -> list[Array]:
-        return [self.head, self.back, *([] if self._mixed is None else [self._mixed])]
+    def row_arrays(self) -> dict[str, Array]:
+        """Its own arrays that have an entry for each row."""
+        return {"back": self.back} if len(self.names) == 1 else {"back": self.back, "mixed": self.keys}
 
     @property
     def nbytes(self) -> int:
-        return sum(int(array.nbytes) for array in self._arrays)
+        return sum(int(array.nbytes) for array in (self.head, *self.row_arrays().values()))
 
     @property
     def bytes_in_files(self) -> int:
-        return sum(map(bytes_in_files, self._arrays))
+        return sum(map(bytes_in_files, (self.head, *self.row_arrays().values())))
 
     @property
     def row_bytes(self) -> int:
         """Bytes per position, without the heads of the chains."""
-        return int(self.back.itemsize) + (0 if self._mixed is None else int(self._mixed.itemsize))
+        return sum(int(array.itemsize) for array in self.row_arrays().values())
 
     def build(self, columns: Mapping[str, Array], first: int, end: int) -> None:
         """Rebuilds the index with these rows only."""
@@ -94,23 +89,19 @@ class HashIndex:
     def spill(self, files: SpillFiles, columns: Mapping[str, Array], part: float) -> None:
         """Moves the index to files, once the columns are there; not arrays of which this part is in files."""
         self.files = files
-        self.head, self.back = moved_to_file(files, self.head, part), moved_to_file(files, self.back, part)
-        if self._mixed is not None:
-            self._mixed = moved_to_file(files, self._mixed, part)
+        self.head = moved_to_file(files, self.head, part)
+        self._replace(lambda array: moved_to_file(files, array, part))
         self._set_keys(columns, 0, 0)
 
     def _reserve(self, capacity: int, shift: int, live: int) -> None:
         """Moves `live` rows down by `shift`, into arrays of this capacity."""
+        self._replace(lambda array: moved_down(self.files, array, shift, live, capacity))
 
-        def moved(column: Array) -> Array:
-            fits = len(column) == capacity and not is_private(column)
-            fresh = column if fits else new_array(self.files, capacity, column.dtype)
-            fresh[:live] = column[shift : shift + live]
-            return fresh
-
-        self.back = moved(self.back)
-        if self._mixed is not None:
-            self._mixed = moved(self._mixed)
+    def _replace(self, change: Callable[[Array], Array]) -> None:
+        """Replaces each of its `row_arrays` by the result of `change`."""
+        self.back = change(self.back)
+        if len(self.names) > 1:
+            self.keys = change(self.keys)
 
     def _relink(
         self, columns: Mapping[str, Array], first: int, end: int, buckets: int, start: int | None = None
@@ -126,16 +117,12 @@ class HashIndex:
         probe_index.link(self.head, self.back, self.keys, first, end)
 
     def _set_keys(self, columns: Mapping[str, Array], start: int, end: int) -> None:
-        if self._mixed is None:
-            self._single = columns[self.names[0]].view(np.int64)
+        if len(self.names) == 1:
+            self.keys = columns[self.names[0]].view(np.int64)
         else:
-            self._mixed[start:end] = mix_columns([columns[name][start:end] for name in self.names])
+            self.keys[start:end] = mix_columns([columns[name][start:end] for name in self.names])
 
     # -- storing --------------------------------------------------------------------------------------
-
-    def row_arrays(self) -> dict[str, Array]:
-        """The arrays that have an entry for each row."""
-        return {"back": self.back} | ({} if self._mixed is None else {"mixed": self._mixed})
 
     def heads(self, first: int, end: int) -> pa.RecordBatch:
         """The heads of the chains of the rows from position `first` to before `end`."""
@@ -154,9 +141,7 @@ class HashIndex:
         """Takes over stored links and heads; `moved` is the number of the row at position 0. Returns the
         position up to which rows are in the index."""
         assert self.stored_heads is not None
-        self.back = rows["back"]
-        if self._mixed is not None:
-            self._mixed = rows["mixed"]
+        self.back, self.keys = rows["back"], rows.get("mixed", self.keys)
         self._set_keys(columns, 0, 0)
         headed, linked = self.stored_heads.end - moved, self.links.end - moved
         self.head = np.empty(heads.num_rows, np.int32)

@@ -59,11 +59,5 @@ def gather_sets(
     return unpack_sets([s.sets[name] for s in segments], _places(segments, moved, rows))
 
 
-def live_rows(segments: Sequence[Segment], first: int, schema: pa.Schema) -> pa.Table:
-    """The payload of the rows from number `first` on, in order."""
-    table = pa.Table.from_batches([s.payload for s in segments], schema)
-    return table.slice(first - segments[0].start if segments else 0)
-
-
 def _places(segments: Sequence[Segment], moved: int, rows: Array) -> RowLocations:
     return RowLocations(rows, np.array([*(s.start for s in segments), segments[-1].end], np.int64) - moved)

@@ -7,29 +7,21 @@ themselves are stored once. Like sorted runs, postings are built with a segment 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.kernels import inverted_index
+from windrow.kernels.inverted_index import InvertedIndex
 from windrow.window.gather import RowLocations
 from windrow.window.mapped_arrays import values_of
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class Postings:
-    tokens: Array
-    """Distinct, ascending."""
-    bounds: Array
-    """Row r has the tokens numbers[bounds[r] : bounds[r + 1]], ascending."""
-    numbers: Array
-    starts: Array
-    """Token t is in the rows rows[starts[t] : starts[t + 1]], ascending."""
-    rows: Array
+class Postings(InvertedIndex):
+    """A tuple of arrays, so that kernels take it as it is."""
 
     @classmethod
     def of(cls, sizes: Array, elements: Array) -> Postings:
@@ -59,11 +51,7 @@ class Postings:
 
     @property
     def nbytes(self) -> int:
-        return int(sum(array.nbytes for array in self._arrays.values()))
-
-    @property
-    def _arrays(self) -> dict[str, Array]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return int(sum(array.nbytes for array in self))
 
     @cached_property
     def batch(self) -> pa.RecordBatch:
@@ -71,7 +59,7 @@ class Postings:
         return pa.record_batch(
             {
                 name: pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array))
-                for name, array in self._arrays.items()
+                for name, array in self._asdict().items()
             }
         )
 
@@ -95,7 +83,7 @@ def unpack_sets(postings: Sequence[Postings], rows: RowLocations) -> tuple[Array
     starts = np.cumsum(sizes) - sizes
     elements = np.empty(int(sizes.sum()), np.int64)
     for found, which, own in inside:
-        inverted_index.copy_sets(which, own, found.tokens, found.bounds, found.numbers, starts, elements)
+        inverted_index.copy_sets(which, own, found, starts, elements)
     return starts, sizes, elements
 
 

@@ -53,31 +53,36 @@ class SortedRun:
         return found
 
 
-class Unread:
-    """A stored payload whose bytes have not been read yet. `read` returns it verified, or raises an error if
-    it is damaged."""
+class Payload:
+    """Rows as they arrived. `part` is what a state stores.
 
-    def __init__(self, part: pa.RecordBatch, read: Callable[[], pa.RecordBatch]) -> None:
+    Of a stored payload only the layout is known at first: `read` returns the rows verified, or raises an
+    error if they are damaged.
+    """
+
+    def __init__(self, part: pa.RecordBatch, read: Callable[[], pa.RecordBatch] | None = None) -> None:
         self.part = part
-        self._read: Callable[[], pa.RecordBatch] | None = read
-        self._batch: pa.RecordBatch | None = None
+        self._read = read
+        self._rows = part
+
+    def __len__(self) -> int:
+        return int(self.part.num_rows)
 
     @property
     def is_read(self) -> bool:
-        return self._batch is not None
+        return self._read is None
 
     @property
-    def batch(self) -> pa.RecordBatch:
-        if self._batch is None:
-            assert self._read is not None
-            self._batch, self._read = self._read(), None  # it holds all files of the version
-        return self._batch
+    def rows(self) -> pa.RecordBatch:
+        if (read := self._read) is not None:
+            self._rows, self._read = read(), None  # `read` holds all files of the version
+        return self._rows
 
 
 @dataclass(frozen=True)
 class Segment:
     start: int
-    source: pa.RecordBatch | Unread
+    source: Payload
     oldest: int
     newest: int
     runs: dict[str, SortedRun] = field(default_factory=dict)
@@ -89,20 +94,20 @@ class Segment:
 
     @property
     def payload(self) -> pa.RecordBatch:
-        return self.source.batch if isinstance(self.source, Unread) else self.source
+        return self.source.rows
 
     @property
     def is_read(self) -> bool:
-        return not isinstance(self.source, Unread) or self.source.is_read
+        return self.source.is_read
 
     @property
     def part(self) -> pa.RecordBatch:
         """The payload as a part of a state, verified or not."""
-        return self.source.part if isinstance(self.source, Unread) else self.source
+        return self.source.part
 
     @property
     def rows(self) -> int:
-        return int(self.part.num_rows)
+        return len(self.source)
 
     @property
     def end(self) -> int:
@@ -138,7 +143,7 @@ class Segment:
 
     def spilled(self, files: SpillFiles) -> Segment:
         """The segment with its payload in a file."""
-        return replace(self, source=files.store([self.payload])[0], in_file=True)
+        return replace(self, source=Payload(files.store([self.payload])[0]), in_file=True)
 
     def with_spilled_indexes(self, files: SpillFiles) -> Segment:
         """The segment with its runs and sets in a file."""
@@ -152,7 +157,7 @@ class Segment:
         sets = {n: Postings.from_batch(stored.get(id(s.batch), s.batch)) for n, s in self.sets.items()}
         return replace(
             self,
-            source=stored.get(id(self.part), self.source),
+            source=Payload(stored[id(self.part)]) if id(self.part) in stored else self.source,
             in_file=self.in_file or id(self.part) in stored,
             runs=runs,
             sets=sets,

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.errors import Option, StateError
-from windrow.window.mapped_arrays import bytes_in_files, mapped_file
+from windrow.window.mapped_arrays import bytes_in_files, is_private, mapped_file
 
 Array = np.ndarray
 _ALIGNMENT = 64
@@ -85,6 +85,15 @@ def moved_to_file(files: SpillFiles, array: Array, part: float) -> Array:
         return array
     found = files.empty(len(array), array.dtype)
     found[:] = array
+    return found
+
+
+def moved_down(files: SpillFiles | None, array: Array, shift: int, live: int, capacity: int) -> Array:
+    """The `live` values from `shift` on, at the front of an array of this capacity; of the same array if it
+    has that and may be written to."""
+    fits = len(array) == capacity and not is_private(array)
+    found = array if fits else new_array(files, capacity, array.dtype)
+    found[:live] = array[shift : shift + live]
     return found
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.window_arrays import bounds_of
+from windrow.kernels.window_arrays import time_bounds
 from windrow.window.blocks import Block, Blocks, Made, Part, batch_of
 from windrow.window.hash_index import HEADS_PER_WINDOW, HashIndex, StoredHeads
 from windrow.window.mapped_arrays import Locate, assembled
 from windrow.window.postings import Postings
-from windrow.window.segment import Segment, SortedRun, Unread
+from windrow.window.segment import Payload, Segment, SortedRun
 from windrow.window.window_store import WindowStore, roomy
 
 Array = np.ndarray
@@ -128,7 +128,7 @@ def _take_blocks(extents: Sequence[tuple[int, int]], parts: Iterator[pa.RecordBa
 def restore_window(
     window: WindowStore,
     described: Mapping[str, Any],
-    payloads: Sequence[pa.RecordBatch | Unread],
+    payloads: Sequence[Payload],
     row_state: Arrays,
     read: Callable[[pa.RecordBatch], tuple[Array, Arrays]],
     stored: WindowParts | None,
@@ -161,13 +161,12 @@ def restore_window(
             arrays[name] = np.zeros(capacity, kind)
         if name in row_state:
             arrays[name][first - origin : end - origin] = row_state[name]
-    starts = [end - n for n in accumulate(_rows(payload) for payload in reversed(payloads))][::-1]
+    starts = [end - n for n in accumulate(map(len, reversed(payloads)))][::-1]
     covered = rows.end if rows.blocks else first
     for start, payload in zip(starts, payloads, strict=True):
         begin = max(start, covered, first)
-        if begin < start + _rows(payload):
-            batch = payload.batch if isinstance(payload, Unread) else payload
-            times, columns = read(batch.slice(begin - start))
+        if begin < start + len(payload):
+            times, columns = read(payload.rows.slice(begin - start))
             at = slice(begin - origin, begin - origin + len(times))
             ts[at] = times
             for name, values in columns.items():
@@ -190,18 +189,17 @@ def _segment(
     window: WindowStore,
     number: int,
     start: int,
-    payload: pa.RecordBatch | Unread,
+    payload: Payload,
     times: Sequence[tuple[int, int]] | None,
     stored: WindowParts | None,
     locate: Locate,
 ) -> Segment:
     if times is None:
         begin = max(window.first, window.position(start))
-        oldest, newest = bounds_of(window.ts, begin, window.position(start) + _rows(payload))
+        oldest, newest, _ = time_bounds(window.ts[begin : window.position(start) + len(payload)])
     else:
         oldest, newest = times[number]
-    part = payload.part if isinstance(payload, Unread) else payload
-    found = Segment(start, payload, oldest, newest, in_file=_is_in_file([part], locate))
+    found = Segment(start, payload, oldest, newest, in_file=_is_in_file([payload.part], locate))
     if stored is not None:
         runs = {name: SortedRun.from_batch(batch) for name, batch in stored.runs[number].items()}
         sets = {name: Postings.from_batch(batch) for name, batch in stored.sets[number].items()}
@@ -215,10 +213,6 @@ def _is_in_file(batches: Sequence[pa.RecordBatch], locate: Locate) -> bool:
     columns = (column for batch in batches for column in batch.columns)
     held = (next((b for b in column.buffers() if b is not None and b.size), None) for column in columns)
     return all(buffer is None or locate(buffer.address) is not None for buffer in held)
-
-
-def _rows(payload: pa.RecordBatch | Unread) -> int:
-    return int((payload.part if isinstance(payload, Unread) else payload).num_rows)
 
 
 def _arrays(log: Blocks, origin: int, capacity: int, locate: Locate) -> dict[str, Array]:

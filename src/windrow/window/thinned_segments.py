@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from windrow.kernels import window_arrays
 from windrow.window.gather import Picked, pick
-from windrow.window.segment import Segment
+from windrow.window.segment import Payload, Segment
 from windrow.window.spill_files import SpillFiles
 
 Array = np.ndarray
@@ -57,7 +57,7 @@ def thinned(
         picked = [Picked(positions[a:b], s.start - moved) for s, a, b in losing]
         schema = losing[0][0].payload.schema
         columns = [pick([s.chunks[name] for s, _, _ in losing], picked) for name in schema.names]
-        payload = pa.RecordBatch.from_arrays(columns, schema=schema)
+        payload = Payload(pa.RecordBatch.from_arrays(columns, schema=schema))
         found = Segment(moved + end + losing[0][1], payload, *window_arrays.span_of(ts, kept))
         return [found if files is None else found.spilled(files)]
 

@@ -21,10 +21,10 @@ from windrow.kernels import window_arrays
 from windrow.window.blocks import Blocks
 from windrow.window.hash_index import HashIndex
 from windrow.window.mapped_arrays import bytes_in_files, is_private
-from windrow.window.payloads import columns_from, gather_columns, gather_sets, live_rows
+from windrow.window.payloads import columns_from, gather_columns, gather_sets
 from windrow.window.postings import Postings
-from windrow.window.segment import Segment, SortedRun, fit_one_segment, owned
-from windrow.window.spill_files import SpillFiles, moved_to_file, new_array
+from windrow.window.segment import Payload, Segment, SortedRun, fit_one_segment, owned
+from windrow.window.spill_files import SpillFiles, moved_down, moved_to_file, new_array
 from windrow.window.thinned_segments import thinned
 
 Array = np.ndarray
@@ -185,7 +185,7 @@ class WindowStore:
 
     def live_payload(self) -> pa.Table:
         """The payload of every live row, in order."""
-        return live_rows(self.segments, self.number(self.first), self.schema)
+        return pa.Table.from_arrays(self.gather_from(self.first, self.schema.names), schema=self.schema)
 
     # -- changes ------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class WindowStore:
             self._replace(lambda column: self._taken(column, positions))
         else:
             for column in (self.ts, *self._columns.values()):
-                window_arrays.move_down(column, positions)
+                window_arrays.take_values(column, positions, column)
         self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
         self._disordered_until = 0 if ordered else self._moved + self.end
         self.segments = [self.indexed(s) for s in segments]
@@ -303,8 +303,8 @@ class WindowStore:
         self, start: int, payload: pa.RecordBatch, sets: dict[str, Postings] | None = None
     ) -> Segment:
         a = start - self._moved
-        oldest, newest = window_arrays.bounds_of(self.ts, a, a + payload.num_rows)
-        return self._indexed(Segment(start, payload, oldest, newest), sets)
+        oldest, newest, _ = window_arrays.time_bounds(self.ts[a : a + payload.num_rows])
+        return self._indexed(Segment(start, Payload(payload), oldest, newest), sets)
 
     def _indexed(self, s: Segment, sets: dict[str, Postings] | None = None) -> Segment:
         """The segment with its sorted runs and its sets."""
@@ -323,13 +323,11 @@ class WindowStore:
 
     def _trimmed(self) -> list[Segment]:
         """The segments without rows that have expired."""
-        kept = []
-        for s in self.segments:
-            gone = max(0, self.first - self.offset_of(s))
-            kept.append(
-                Segment(s.start + gone, owned(s.payload.slice(gone)), s.oldest, s.newest) if gone else s
-            )
-        return kept
+        return [
+            Segment(s.start + gone, Payload(owned(s.payload.slice(gone))), s.oldest, s.newest) if gone else s
+            for s in self.segments
+            for gone in [max(0, self.first - self.offset_of(s))]
+        ]
 
     def _payload(self, positions: Array) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self.gather(positions), schema=self.schema)
@@ -376,14 +374,7 @@ class WindowStore:
         """Moves the live rows to the front of arrays of this capacity."""
         self._weighed = None
         shift, live = self.first, len(self)
-
-        def moved(column: Array) -> Array:
-            fits = len(column) == capacity and not is_private(column)
-            fresh = column if fits else new_array(self.files, capacity, column.dtype)
-            fresh[:live] = column[shift : self.end]
-            return fresh
-
-        self._replace(moved)
+        self._replace(lambda column: moved_down(self.files, column, shift, live, capacity))
         for index in self.indexes.values():
             index.move(self._columns, shift, live, capacity)
         self._moved += shift

@@ -127,8 +127,8 @@ class Evictor(Stateful):
             return
         view = self._view(windows, stream)
         if self.monitor:
-            self.monitor.on_arrival(view, self._rng)
-        self.ranking.on_arrival(view, self._rng)
+            self.monitor.on_arrival(view)
+        self.ranking.on_arrival(view)
 
     def on_results(self, windows: Windows, partials: PartialMatches) -> Selection | None:
         """Show the policy the results; return its selection of them, None for all."""
@@ -140,8 +140,8 @@ class Evictor(Stateful):
             return None
         views = [self._view(windows, s) for s in range(len(windows))]
         found = ProbeResults([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
-        chosen = ranking.select(views, found, self._rng)
-        importance = ranking.on_results(views, found) if ranking.uses_results else None
+        chosen = ranking.select(found)
+        importance = ranking.on_results(found) if ranking.uses_results else None
         if self.monitor:
             self.monitor.on_results(found, importance)
             self._results += self.monitor.results.estimated - before - len(found)
@@ -241,6 +241,7 @@ class Evictor(Stateful):
             elapsed=max(0, self._now - self._before) / 1e6,
             learn_stride=self._learn_stride,
             learning=self._learning,
+            rng=self._rng,
             payload=lambda names, start: window.gather_from(window.first + start, names),
         )
 
@@ -300,8 +301,8 @@ class Evictor(Stateful):
         held = sum(c * len(v) for c, v in zip(costs, views, strict=True))
         cap = self.policy.monitor_fraction * self.limit.size / max(held / max(sum(map(len, views)), 1), 1e-9)
         if not self.monitor.active:
-            self.monitor.begin_sub_batch(views, cap, self._rng)
-        return self.monitor.adjust(views, cap, self._rng)
+            self.monitor.activate(views, cap)
+        return self.monitor.adjust(views, cap)
 
     def _select_victims(
         self,
@@ -318,7 +319,7 @@ class Evictor(Stateful):
         rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
             seen, cost, own = monitored[view.stream], costs[view.stream], rank[begin:end]
-            own[:] = self.ranking.priorities(view, self._rng)
+            own[:] = self.ranking.priorities(view)
             if self.ranking.priority_per_byte and len(views) > 1 and self.limit.kind == "bytes":
                 own /= cost
             out = (gone[view.stream], seen.rows, seen.shadow, seen.leaving)

@@ -91,10 +91,9 @@ class KeyIntensity(Stateful):
         if not len(keys):
             return
         j, count = self.streams.index(stream), len(self._totals)
-        met = np.zeros((len(keys), 2 * count + 2))
-        scales = len(self._half_lives)
-        key_intensity.key_features(*self._counts, keys.view(np.int64), scales, j * scales, met)
-        met[:, j * scales : (j + 1) * scales] *= self._warm_up
+        own, met = self._own(j), np.zeros((len(keys), 2 * count + 2))
+        key_intensity.key_features(*self._counts, keys.view(np.int64), len(self._half_lives), own.start, met)
+        met[:, own] *= self._warm_up
         met[0, count:-1], met[:, -1] = self._exposure[j], each
         self._observations[j, (self._observed[j] + np.arange(len(met))) % OBSERVED] = met
         self._observed[j] += len(met)
@@ -110,21 +109,19 @@ class KeyIntensity(Stateful):
     def add_exposure(self, seconds: float) -> None:
         """Adds the exposure of all counts before the next arrivals."""
         self._exposure += self._sums * seconds
-        scales = len(self._half_lives)
-        for j, own in enumerate(self._exposure):
-            mine = slice(j * scales, (j + 1) * scales)
-            own[mine] += (self._totals[mine] * self._warm_up - self._sums[:-1][mine]) * seconds
+        for j, exposure in enumerate(self._exposure):
+            own = self._own(j)
+            exposure[own] += (self._totals[own] * self._warm_up - self._sums[own]) * seconds
 
     def advance(self, seconds: float, span: float, half_life: float) -> None:
         """Time passes."""
         self._half_lives = span * np.array([half_life, *FASTER])
         self._seconds += seconds
         self._warm_up = self._warming_up()
-        decay = 0.5 ** (seconds / self._half_lives)
         for j, observed in enumerate(self._observed):
             if observed > self._learned[j] + min(self._learned[j], OBSERVED) // REFIT:
                 self._learn(j)
-        decay = np.tile(decay, len(self.streams))
+        decay = np.tile(0.5 ** (seconds / self._half_lives), len(self.streams))
         self._totals *= decay
         self._units *= decay
         for trace in np.flatnonzero(self._units < SMALLEST_UNIT):
@@ -155,10 +152,8 @@ class KeyIntensity(Stateful):
 
     def add(self, stream: int, keys: Array, each: float) -> None:
         """Counts rows of the stream, each of which represents `each` rows."""
-        scales = len(self._half_lives)
-        first = self.streams.index(stream) * scales
-        own = slice(first, first + scales)
-        key_intensity.count_keys(self._cells, keys.view(np.int64), first, each / self._units[own])
+        own = self._own(self.streams.index(stream))
+        key_intensity.count_keys(self._cells, keys.view(np.int64), own.start, each / self._units[own])
         self._totals[own] += each * len(keys)
 
     def weights(self, stream: int) -> Array:
@@ -167,9 +162,14 @@ class KeyIntensity(Stateful):
         if not self._learned[j]:
             prior, exposure = self._prior(j)
             self._weights[j] = prior / exposure
-        scales, weights = len(self._half_lives), self._weights[j].copy()
-        weights[j * scales : (j + 1) * scales] *= self._warm_up
+        weights = self._weights[j].copy()
+        weights[self._own(j)] *= self._warm_up
         return weights
+
+    def _own(self, j: int) -> slice:
+        """The traces of the j-th stream, the slowest first."""
+        scales = len(self._half_lives)
+        return slice(j * scales, (j + 1) * scales)
 
     def _warming_up(self) -> Array:
         """Correction of the counts of each half-life for the short time since the start."""
@@ -182,41 +182,39 @@ class KeyIntensity(Stateful):
 
     def _prior(self, j: int, steady: bool = True) -> tuple[Array, Array]:
         """Arrivals of the prior and their exposure; with the steady ones, or without."""
-        scales = len(self._half_lives)
+        own, scales = self._own(j), len(self._half_lives)
         prior = np.full(len(self._totals) + 1, CROSS * PRIOR / scales)
-        prior[j * scales : (j + 1) * scales] = PRIOR / scales
+        prior[own] = PRIOR / scales
         prior[-1] = PRIOR
         # A count lasts for its half-life / ln 2 on average: one arrival per that time keeps it steady. By the
         # base alone a key arrives once per slowest half-life.
         counts = np.tile(self._half_lives, len(self.streams)) / np.log(2)
         exposure = PRIOR * np.append(counts, self._half_lives[0])
         if steady:
-            prior[j * scales] += STEADY
-            exposure[j * scales] += STEADY * counts[0]
+            prior[own.start] += STEADY
+            exposure[own.start] += STEADY * counts[0]
         return prior, exposure
 
     def rate(self, stream: int, keys: Array, ages: Array, out: Array) -> None:
         """Multiplies `out` by the rate of these keys on the stream, or by 0 if a key has only one row. `ages`
         are the ages of the rows if they were counted."""
-        weights, scales = self.weights(stream), len(self._half_lives)
-        own = self.streams.index(stream) * scales
-        model = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
+        weights, own = self.weights(stream), self._own(self.streams.index(stream))
+        model = (weights[:-1], weights[-1], len(self._half_lives), own.start, ages, self._half_lives[0])
         key_intensity.predicted_rates(*self._counts, keys.view(np.int64), *model, out)
 
     def count(self, stream: int, keys: Array, scale: int) -> Array:
         """Decayed number of rows of these keys on the stream, at one of the half-lives."""
         out = np.ones(len(keys))
-        trace = self.streams.index(stream) * len(self._half_lives) + scale
+        trace = self._own(self.streams.index(stream)).start + scale
         cells, totals, units = self._counts
         count_min_sketch.estimate(cells[:, :, trace], totals[trace], keys.view(np.int64), units[trace], out)
         return out
 
     def singleton_rate(self, stream: int, own: int, ages: Array) -> Array:
         """The rate on the stream of a key that arrived only once, on stream `own`, `ages` seconds ago."""
-        weights, scales = self.weights(stream), len(self._half_lives)
-        first = self.streams.index(own) * scales
+        weights = self.weights(stream)
         left = 0.5 ** (ages[:, np.newaxis] / self._half_lives)
-        return np.asarray(weights[-1] + left @ weights[first : first + scales])
+        return np.asarray(weights[-1] + left @ weights[self._own(self.streams.index(own))])
 
     def restore(self, values: dict[str, Any]) -> None:
         super().restore(values)

@@ -123,13 +123,12 @@ class MatchRateModel(Stateful):
 
     def add_arrivals(self, scores: Array, each: float = 1.0) -> None:
         """Rows with these scores arrived; each represents `each` rows."""
-        rate_histogram.count_arrivals(_bits(scores), *self._scale, each, self._arrivals)
+        rate_histogram.count_arrivals(_bits(scores), self._scale, each, self._arrivals)
 
     def add_results(self, scores: Array, ts: Array, times: Array, stored: Array, each: float = 1.0) -> None:
         """Rows with these scores and event times found a result each at `times`; only `stored` rows count."""
-        scale = (*self._scale, self._span, each)
         self._new_results += rate_histogram.count_results(
-            times, stored, ts, _bits(scores), *scale, self._results
+            times, stored, ts, _bits(scores), self._scale, each, self._results
         )
 
     def add_exposure(
@@ -154,7 +153,7 @@ class MatchRateModel(Stateful):
         self._span = span
         self._decay(passed, seconds)
         self._recenter(scores)
-        rate_histogram.add_exposure(ts, _bits(scores), now, seconds, *self._scale, span, each, self._exposure)
+        rate_histogram.add_exposure(ts, _bits(scores), now, seconds, self._scale, each, self._exposure)
         self._since_fit += passed
         if self._new_results * REFIT >= self._results.sum() or self._since_fit * REFITS >= span:
             self._fitted = None
@@ -170,9 +169,9 @@ class MatchRateModel(Stateful):
         return float(self._exposure.sum())
 
     @property
-    def _scale(self) -> tuple[int, int]:
-        """Arguments of kernels: the bits of the score in the middle, and the bins on either side."""
-        return int(np.float32(self._center).view(np.int32)), self._half_bins
+    def _scale(self) -> rate_histogram.Scale:
+        middle = int(np.float32(self._center).view(np.int32))
+        return rate_histogram.Scale(middle, self._half_bins, float(self._span))
 
     def _decay(self, passed: float, seconds: float) -> None:
         factor = self._time.advance(passed, self._half_life * max(self._span, 1e-9), seconds)
@@ -238,7 +237,7 @@ class MatchRateModel(Stateful):
     def groups(self) -> tuple[Array, Array, Array]:
         """By score bin: its factor and its fraction of the arriving rows; and the scores between the bins.
         Before there is a scale, all rows are in bin 0."""
-        middle, reach = self._scale
+        middle, reach, _ = self._scale
         between = middle + ((np.arange(2 * reach) + 0.5 - reach) * 2.0**23).astype(np.int32)
         edges = np.maximum(between, 0).view(np.float32)
         if middle == 0:
@@ -250,8 +249,8 @@ class MatchRateModel(Stateful):
     def priority(self, scores: Array, ts: Array, now: int) -> Array:
         """The highest rate at which rows can still find results, on the curve of their score bin."""
         rates, out = self.rates(), np.empty(len(ts))
-        scale = (*self._scale, self._span, *rates.priorities, *rates.between)
-        rate_histogram.score_priorities(ts, _bits(scores), now, *scale, out)
+        tables = (*rates.priorities, *rates.between)
+        rate_histogram.score_priorities(ts, _bits(scores), now, self._scale, *tables, out)
         return out
 
 

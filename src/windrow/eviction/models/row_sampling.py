@@ -17,7 +17,7 @@ from windrow.eviction.ranking import MemoryBudget
 from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.kernels.result_sums import CONTRIBUTING
-from windrow.kernels.row_sampling import find_last_arrival, identify, uniforms
+from windrow.kernels.row_sampling import RowKeys, find_last_arrival, identify, uniforms
 from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
@@ -38,11 +38,11 @@ LEAST_ROWS = 16
 """Minimum number of rows between two revisions."""
 
 
-def completing_stream(views: Sequence[WindowView], found: ProbeResults) -> Array:
+def completing_stream(found: ProbeResults) -> Array:
     """The stream whose row completed each result; that row need not be stored."""
-    last = np.full(len(found), len(views) - 1, np.int64)
+    last = np.full(len(found), len(found.views) - 1, np.int64)
     latest = np.full(len(found), _LONG_AGO)
-    for view, rows in zip(views, found.rows, strict=True):
+    for view, rows in zip(found.views, found.rows, strict=True):
         find_last_arrival(rows, view.ts, view.first_new, view.stream, latest, last)
     return last
 
@@ -61,10 +61,10 @@ class RowIds(Stateful):
         """Drops the numbers drawn for whole views."""
         self._drawn.clear()
 
-    def number(self, view: WindowView, rng: np.random.Generator) -> None:
+    def number(self, view: WindowView) -> None:
         """Writes the row state of the new rows."""
         if self._key is None:
-            self._key = int(rng.integers(1 << 62))
+            self._key = int(view.rng.integers(1 << 62))
         fresh, streams = len(view) - view.first_new, len(self._count)
         numbers = self._count[view.stream] + np.arange(fresh)
         view.row_state[ROW][view.first_new :] = numbers * streams + view.stream
@@ -72,13 +72,12 @@ class RowIds(Stateful):
 
     def of(self, view: WindowView, rows: Array | slice) -> Array:
         """The identities of these rows."""
-        key, numbers, ts, keys = self.parts(view)
-        return identify(key, numbers[rows], ts[rows], keys[rows])
+        return identify(self.keys(view, rows))
 
-    def parts(self, view: WindowView) -> tuple[int, Array, Array, Array]:
-        """Arguments of kernels that identify rows."""
-        keys = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
-        return self._key or 0, view.row_state[ROW], view.ts, keys
+    def keys(self, view: WindowView, rows: Array | slice = slice(None)) -> RowKeys:
+        """What identifies these rows."""
+        column = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
+        return RowKeys(self._key or 0, view.row_state[ROW][rows], view.ts[rows], column[rows])
 
     def draw(self, view: WindowView, number: int) -> Array:
         """A number in (0, 1) for each row, always the same; cached as long as the view lasts."""
@@ -100,10 +99,6 @@ class RecentSizes(Stateful):
     def add(self, stream: int, sizes: Array) -> None:
         step = max(1, len(sizes) // RECENT)
         self._sizes[stream] = np.concatenate([self._sizes[stream], sizes[::step]])[-RECENT:]
-
-    def __len__(self) -> int:
-        """Number of streams."""
-        return len(self._sizes)
 
     def of(self, stream: int) -> Array:
         return self._sizes[stream]
@@ -179,9 +174,9 @@ class Sampler(Stateful):
         self._rows = 0
         """Rows since the last revision."""
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def on_arrival(self, view: WindowView) -> Array:
         """Numbers the new rows; returns their identities."""
-        self.ids.number(view, rng)
+        self.ids.number(view)
         self.demand.on_arrival(view)
         self._rows += len(view) - view.first_new
         return self.ids.of(view, slice(view.first_new, len(view)))

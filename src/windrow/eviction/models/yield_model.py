@@ -8,8 +8,9 @@ beyond, until it expires. With q = 1 - p that is  q^d T(n) + 1 - q^d,  where T i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -31,31 +32,31 @@ MANY = 1000.0
 """Above this number of results per row, the number need not be exact."""
 
 
-class YieldModel(Protocol):
-    uses_results: bool
+class YieldModel(Stateful, ABC):
+    uses_results = False
     """Whether it learns from the results of monitored rows."""
 
+    @abstractmethod
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         """Results to expect of each new row."""
-        ...
 
     def on_results(self, view: WindowView, rows: Array, times: Array) -> None:
         """These monitored rows found a result each at these event times."""
-        ...
+        return None
 
+    @abstractmethod
     def end_sub_batch(
         self, views: Sequence[WindowView], monitored: Sequence[Array], demand: WindowDemand
     ) -> None:
         """A sub-batch ends; `monitored` has the monitored rows of each view."""
-        ...
 
+    @abstractmethod
     def residence_fraction(self, stream: int, p: float) -> float:
         """The fraction of its window a row of the stream stays on average."""
-        ...
 
     def age_curves(self) -> Sequence[AgeCurve]:
         """The age curve of each stream, if the model uses them."""
-        ...
+        return ()
 
 
 def results_beyond_bound(results: Array | float, reach: float) -> Any:
@@ -63,11 +64,10 @@ def results_beyond_bound(results: Array | float, reach: float) -> Any:
     return reach * np.sqrt(results)
 
 
-class KeyYield(Stateful):
+class KeyYield(YieldModel):
     """The frequency model."""
 
     saved = ("_expected", "_recent")
-    uses_results = False
 
     def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
@@ -84,9 +84,6 @@ class KeyYield(Stateful):
         self._recent.add(view.stream, results)
         self._samples[view.stream], self._last[view.stream] = None, (-1.0, 0.0)
         return results
-
-    def on_results(self, view: WindowView, rows: Array, times: Array) -> None:
-        return None
 
     def end_sub_batch(
         self, views: Sequence[WindowView], monitored: Sequence[Array], demand: WindowDemand
@@ -109,11 +106,8 @@ class KeyYield(Stateful):
             self._samples[stream] = sample = results, shares, within
         return row_sampling.residence_fraction(*sample, p) if p > 0 else 0.0
 
-    def age_curves(self) -> Sequence[AgeCurve]:
-        return ()
 
-
-class AgeYield(Stateful):
+class AgeYield(YieldModel):
     """The age model: all rows of a stream find the same number of results, by its age curve."""
 
     saved = ("_learned", "_curves")

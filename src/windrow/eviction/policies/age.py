@@ -14,6 +14,7 @@ import numpy as np
 
 from windrow.eviction.forecast import StreamModel
 from windrow.eviction.models.match_rates import MatchRateModel, MatchRateModels, no_scores
+from windrow.eviction.models.row_sampling import memory_groups
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.memory_models.age_curve import AgeCurve, Retention, split
@@ -46,7 +47,7 @@ class AgeRanking(Ranking):
         self.row_state = ((RETENTION, np.float64),) if policy.method == "envelope" else ()
         self.can_skip_sub_batches = not self.row_state
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+    def on_arrival(self, view: WindowView) -> None:
         if view.learning:
             fresh = slice(view.first_new, len(view), view.learn_stride)
             self._learned.on_arrival(view, no_scores(view, fresh))
@@ -54,7 +55,7 @@ class AgeRanking(Ranking):
             fresh = slice(view.first_new, len(view))
             view.row_state[RETENTION][fresh] = self._deal(view.stream, len(view) - view.first_new)
 
-    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> None:
+    def on_results(self, found: ProbeResults) -> None:
         self._learned.on_results(found, no_scores)
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
@@ -66,7 +67,7 @@ class AgeRanking(Ranking):
             means = self._means(room)
             self._retention = [c.retention(mean) for c, mean in zip(self._curves, means, strict=True)]
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         ages = view.ages()
         # Of equals the oldest stay, so that rows of all ages are observed while little is known.
         rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.window_length / 1e6))
@@ -86,13 +87,12 @@ class AgeRanking(Ranking):
     def _means(self, room: MemoryBudget) -> Sequence[float]:
         """Mean retention in seconds that fits into the memory of each stream."""
         rates = [model.rate for model in self._learned.models]
-        divided = self._policy.split
-        if divided == "shared":
+        if self._policy.split == "shared":
             return split(self._curves, rates, room.size, room.costs).retention
-        shares = [1.0 if isinstance(divided, str) else divided[alias] for alias in self._aliases]
+        groups = memory_groups(self._policy.split, room.size, self._aliases)
         return [
-            room.size * share / sum(shares) / max(rate * cost, 1e-9)
-            for share, rate, cost in zip(shares, rates, room.costs, strict=True)
+            memory / max(rate * cost, 1e-9)
+            for (_, memory), rate, cost in zip(groups, rates, room.costs, strict=True)
         ]
 
     def _deal(self, stream: int, count: int) -> Array:

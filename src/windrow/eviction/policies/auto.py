@@ -63,17 +63,17 @@ class AutoRanking(ImportanceAwareRanking):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
-        super().on_arrival(view, rng)
+    def on_arrival(self, view: WindowView) -> None:
+        super().on_arrival(view)
         if view.learn_stride:
             scores = self._score(view, slice(view.first_new, len(view), view.learn_stride), counted=False)
             if self._stored[view.stream] and view.learn_stride == 1:
                 view.row_state[SCORE][view.first_new :] = scores
             self._learned.on_arrival(view, scores)
 
-    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> Array | None:
+    def on_results(self, found: ProbeResults) -> Array | None:
         self._learned.on_results(found, self._recent_scores)
-        return super().on_results(views, found) if self._valued else None
+        return super().on_results(found) if self._valued else None
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
         super().end_sub_batch(views, room)
@@ -88,7 +88,7 @@ class AutoRanking(ImportanceAwareRanking):
         else:
             self._stored = [False] * len(views)
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         rank = self._fit(view.stream).priority(self._scores(view), view.ts, view.now)
         return rank * self.importance(view) if self._valued else rank
 

@@ -13,19 +13,19 @@ Array = np.ndarray
 class FifoRanking(Ranking):
     can_skip_sub_batches = True
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         return view.ts.astype(np.float64)
 
 
 class RandomRanking(Ranking):
     can_skip_sub_batches = True
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
-        return rng.random(len(view))
+    def priorities(self, view: WindowView) -> Array:
+        return view.rng.random(len(view))
 
 
 class UntilExpiryRanking(Ranking):
     can_skip_sub_batches = True
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         return -view.ts.astype(np.float64)

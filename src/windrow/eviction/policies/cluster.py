@@ -62,22 +62,22 @@ class ClusterRanking(Ranking):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+    def on_arrival(self, view: WindowView) -> None:
         fresh = slice(view.first_new, len(view))
-        who = self._sampler.on_arrival(view, rng)
+        who = self._sampler.on_arrival(view)
         chance = self._chances(self._measured(view, fresh), view.stream)
         drawn = uniforms(who, 0)
         weight = np.divide(1.0, chance, out=np.zeros(len(chance)), where=drawn < chance)
         view.row_state[WEIGHT][fresh] = weight
 
-    def select(self, views: Sequence[WindowView], found: ProbeResults, rng: np.random.Generator) -> Selection:
-        last = completing_stream(views, found)
+    def select(self, found: ProbeResults) -> Selection:
+        views, last = found.views, completing_stream(found)
         weight = np.ones(len(found))
         heaviest = np.ones(len(found))
         cluster = np.full(len(found), -1, np.int64)
         for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
-            who = self._sampler.ids.parts(view)
-            apply_weights(last, s, rows, view.row_state[WEIGHT], *who, weight, heaviest, cluster)
+            keys = self._sampler.ids.keys(view)
+            apply_weights(last, s, rows, view.row_state[WEIGHT], keys, weight, heaviest, cluster)
         chosen, sums = weight > 0, self._sampler.totals.sums
         # A row adds (1 - pi) y^2 in all, where y is the total weight of its results. If several rows of a
         # result are sampled, only first-order terms are counted.
@@ -99,7 +99,7 @@ class ClusterRanking(Ranking):
     def exhausted(self, view: WindowView) -> Array:
         return view.row_state[WEIGHT] == 0
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         return -self._drawn(view)
 
     def on_evict(self, views: Sequence[WindowView], gone: Sequence[Array]) -> None:

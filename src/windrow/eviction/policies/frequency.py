@@ -34,7 +34,7 @@ class FrequencyRanking(Ranking):
         self._recent = RecentSizes(len(bound.join_columns))
         """Rates of rows on arrival: a forecast is about all rows, not only those that were kept."""
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+    def on_arrival(self, view: WindowView) -> None:
         if view.learn_stride:
             if self._keys.settled:
                 step = max(1, (len(view) - view.first_new) // SOME)
@@ -45,7 +45,7 @@ class FrequencyRanking(Ranking):
         if views[0].learn_stride:
             self._keys.end_sub_batch(views[0].now, views[0].elapsed)
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         return self._keys.rates(view)
 
     def scores(self, view: WindowView, rows: Array) -> Array:

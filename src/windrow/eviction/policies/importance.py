@@ -47,11 +47,11 @@ class SizeRanking(Ranking):
     uses_results = True
     row_state: RowState = ((MATCHES, np.int32),)
 
-    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> None:
-        for view, rows in zip(views, found.rows, strict=True):
+    def on_results(self, found: ProbeResults) -> None:
+        for view, rows in zip(found.views, found.rows, strict=True):
             importance_priority.count_matches(rows, view.row_state[MATCHES])
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         return view.row_state[MATCHES] - TINY * _part_of_window(view, view.now)
 
 
@@ -59,7 +59,7 @@ class GreedyRanking(ImportanceAwareRanking):
     def __init__(self, policy: Greedy, bound: BoundQuery) -> None:
         super().__init__(policy.name, policy.by, policy.combine, bound)
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         return self.importance(view) + TINY * self.mean * _part_of_window(view, self.now)
 
 
@@ -84,16 +84,16 @@ class ImportanceRanking(ImportanceAwareRanking):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
-        super().on_arrival(view, rng)
+    def on_arrival(self, view: WindowView) -> None:
+        super().on_arrival(view)
         view.row_state[MATCHED][view.first_new :] = view.ts[view.first_new :]
         if self._keeps_priorities:
             view.row_state[PRIORITY][view.first_new :] = self._first_priority(view)
 
-    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> Array | None:
-        for view, rows in zip(views, found.rows, strict=True):
+    def on_results(self, found: ProbeResults) -> Array | None:
+        for view, rows in zip(found.views, found.rows, strict=True):
             self._match(view, rows, found.newest)
-        return super().on_results(views, found)
+        return super().on_results(found)
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
         super().end_sub_batch(views, room)
@@ -103,15 +103,17 @@ class ImportanceRanking(ImportanceAwareRanking):
         self._schedule.evaluated(self.total - self._judged)
         self._judged = self.total
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         # If too few rows are mature, the oldest of the others are evicted.
         out, maturity = np.empty(len(view)), self._maturity(view) * 1e6
         due = self._schedule.due(view.stream)
         if not self._keeps_priorities:
-            importance_priority.per_second_sparing_young(*self._terms(view), maturity, IMMATURE, out)
+            importance_priority.residence_priorities(*self._terms(view), maturity, IMMATURE, out)
             return out
         if due:
-            importance_priority.per_second(*self._terms(view), view.row_state[PRIORITY])
+            importance_priority.residence_priorities(
+                *self._terms(view), 0.0, np.inf, view.row_state[PRIORITY]
+            )
         importance_priority.spare_young(view.ts, view.row_state[PRIORITY], self.now, maturity, IMMATURE, out)
         return out
 

@@ -69,18 +69,18 @@ class ImportanceAwareRanking(Ranking):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+    def on_arrival(self, view: WindowView) -> None:
         if not self._follow(view, view.first_new):
             self._judge(view, view.first_new, view.first_new)
 
-    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> Array | None:
-        for view in views:
+    def on_results(self, found: ProbeResults) -> Array | None:
+        for view in found.views:
             self._follow(view)
         valued = self._versions[self._judged_by[0]].function.streams
         if not valued:
             self.total += len(found)
             return None
-        rows = [views[s].row_state[IMPORTANCE][found.rows[s]] for s in valued]
+        rows = [found.views[s].row_state[IMPORTANCE][found.rows[s]] for s in valued]
         importance = combined(self._combine, rows)
         self.total += float(importance.sum())
         return importance

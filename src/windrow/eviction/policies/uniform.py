@@ -27,7 +27,7 @@ from windrow.eviction.models.row_sampling import ROW, Sampler, completing_stream
 from windrow.eviction.models.yield_model import YieldModel, make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
-from windrow.kernels.row_sampling import in_arrival_order, init_row_sampling, sample_results
+from windrow.kernels.row_sampling import FollowedRows, in_arrival_order, init_row_sampling, sample_results
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import mean_within, uniform_fraction
 from windrow.model.metrics import Quality
@@ -35,10 +35,8 @@ from windrow.model.policies.sampling import Uniform
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
-NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
-"""Row state: results so far; number of the next sampled one, 0 for none; how many are followed; the
-probability of the next one; 1 / rho for monitored rows, else 0; the probability of having stayed; the total
-weight of its sampled results."""
+NEXT, EXTRA, THIN = "next", "extra", "thin"
+"""Row state, as in `FollowedRows`."""
 MONITORED, STAYING, ROUNDED = -1, -2, -3
 """Numbers of the draws that decide who is monitored, who stays, and how a bound is rounded."""
 LEAST = 1e-9
@@ -66,8 +64,8 @@ class UniformRanking(Ranking):
     saved = ("_model", "_sampler", "_p", "_monitored")
     samples = True
     row_state: RowState = (
-        *((name, np.float64) for name in (ROW, NUM, NEXT, CHANCE)),
-        *((name, np.float32) for name in (BOUND, EXTRA, THIN, SEEN)),
+        *((name, np.float64) for name in (ROW, "num", NEXT, "chance")),
+        *((name, np.float32) for name in ("bound", EXTRA, THIN, "seen")),
     )
 
     def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
@@ -79,18 +77,16 @@ class UniformRanking(Ranking):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+    def on_arrival(self, view: WindowView) -> None:
         fresh = slice(view.first_new, len(view))
-        who = self._sampler.on_arrival(view, rng)
+        who = self._sampler.on_arrival(view)
         results = self._model.on_arrival(view, self._sampler.demand)
-        row_state = (view.row_state[name][fresh] for name in (NEXT, BOUND, CHANCE, EXTRA, THIN))
         monitored = max(self._monitored, LEAST) if self._monitored else 0.0
-        init_row_sampling(
-            who, results, self._policy.reach, self._p, monitored, (ROUNDED, MONITORED), *row_state
-        )
+        draws, rows = (ROUNDED, MONITORED), _followed(view, fresh)
+        init_row_sampling(who, results, self._policy.reach, self._p, monitored, draws, rows)
 
-    def select(self, views: Sequence[WindowView], found: ProbeResults, rng: np.random.Generator) -> Selection:
-        last = completing_stream(views, found)
+    def select(self, found: ProbeResults) -> Selection:
+        views, last = found.views, completing_stream(found)
         weight = np.zeros(len(found))
         cluster = np.full(len(found), -1, np.int64)
         for s, view in enumerate(views):
@@ -101,13 +97,11 @@ class UniformRanking(Ranking):
             if self._model.uses_results:
                 stored = found.rows[s][which]
                 self._learn(view, stored, other.ts[found.rows[1 - s][which]])
-            row_state = (view.row_state[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
-            who, totals = self._sampler.ids.parts(view), self._sampler.totals
-            sums = (totals.sums, totals.rows_in_results)
-            sample_results(which, found.rows[s], *who, self._p, *row_state, weight, cluster, *sums)
+            keys, totals = self._sampler.ids.keys(view), self._sampler.totals
+            held, sums = _followed(view), (totals.sums, totals.rows_in_results)
+            sample_results(which, found.rows[s], keys, self._p, held, weight, cluster, *sums)
         chosen = weight > 0
-        weight, cluster = weight[chosen], cluster[chosen]
-        return Selection(chosen, weight, cluster)
+        return Selection(chosen, weight[chosen], cluster[chosen])
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
         if not self._sampler.end_sub_batch(views):
@@ -120,7 +114,7 @@ class UniformRanking(Ranking):
     def exhausted(self, view: WindowView) -> Array:
         return view.row_state[NEXT] == 0
 
-    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+    def priorities(self, view: WindowView) -> Array:
         return -self._drawn(view)
 
     def on_evict(self, views: Sequence[WindowView], gone: Sequence[Array]) -> None:
@@ -172,3 +166,7 @@ class UniformRanking(Ranking):
 
     def age_curves(self) -> Sequence[AgeCurve]:
         return self._model.age_curves()
+
+
+def _followed(view: WindowView, rows: slice = slice(None)) -> FollowedRows:
+    return FollowedRows(*(view.row_state[name][rows] for name in FollowedRows._fields))
