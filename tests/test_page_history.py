@@ -73,7 +73,7 @@ def test_rows_lost_are_no_more_than_came_where_rows_are_copied(told):
     history = History("sensors")
     for number in (0, 1):
         history.add(later(batch, number, 4.0 * number))
-    shown = history.look()["joins"]["sensors"]
+    shown = history.page_data()["joins"]["sensors"]
     assert sum(shown["latest"]["lost"].values()) == rows and sum(shown["total"]["lost"].values()) == 2 * rows
     join |= {"rows_evicted": 0, "rows_dropped": rows, "rows_late": 7}
     history.add(later(batch, 2, 8.0))
@@ -84,12 +84,12 @@ def test_a_long_run_is_kept_whole_in_bounded_room(told):
     history, count = History("sensors"), 5 * MOST_POINTS + 3
     for number in range(count):
         history.add(later(told[number % 8], number, 4.0 * number))
-    shown = history.look()["joins"]["sensors"]["points"]
+    shown = history.page_data()["joins"]["sensors"]["points"]
     assert MOST_POINTS <= len(shown) < 2 * MOST_POINTS
     assert sum(p["batches"] for p in shown) == count and shown[-1]["batch"] == count - 1
     results = sum(told[n % 8]["joins"]["sensors"]["results"] for n in range(count))
     assert sum(p["results"] for p in shown) == results == history.joins["sensors"].total.results
-    assert len(json.dumps(history.look())) < 600_000
+    assert len(json.dumps(history.page_data())) < 600_000
 
 
 def test_batches_taken_together_have_the_recall_of_their_sums(told):
@@ -131,7 +131,7 @@ def test_what_was_learned_is_kept_of_few_partitions(told):
         part["partition"] = number
         batch["joins"]["sensors"]["partitions"] = [part]
         history.add(batch)
-    now = history.look()["joins"]["sensors"]
+    now = history.page_data()["joins"]["sensors"]
     assert len(now["learned_models"]) == MOST_LEARNED and now["partitions_known"] == 3 * MOST_LEARNED
 
 
@@ -144,9 +144,9 @@ def test_what_is_no_batch_is_refused(wrong):
 def test_started_again_it_is_another_run(told):
     history = History("sensors")
     history.add(told[0])
-    before = history.look()
+    before = history.page_data()
     history.end("stopped")
     history.restart()
-    after = history.look(before["mark"])
+    after = history.page_data(before["mark"])
     assert after["run"]["id"] != before["run"]["id"] and after["run"]["state"] == "waiting"
     assert len(after["joins"]["sensors"]["points"]) == 1

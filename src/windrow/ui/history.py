@@ -84,7 +84,7 @@ class JoinHistory:
             self.points = [first.and_then(second) for first, second in pairs]
             self._each *= 2
 
-    def now(self) -> dict[str, Any]:
+    def page_data(self) -> dict[str, Any]:
         """The current values, for the page."""
         assert self.total is not None and self.latest is not None
         points = [*self.points, *([self._gathering] if self._gathering else [])]
@@ -178,7 +178,7 @@ class History:
             self.began, self._last = time.time() * 1000, None
             self._count += 1
 
-    def look(self, seen: str | None = None) -> dict[str, Any]:
+    def page_data(self, seen: str | None = None) -> dict[str, Any]:
         """The data of the page. Only the state of the run if `seen` is the current mark: nothing is new."""
         with self.lock:
             mark = f"{self.id}-{self._count}"
@@ -197,7 +197,7 @@ class History:
             return {
                 "mark": mark,
                 "run": run,
-                "joins": {name: join.now() for name, join in self.joins.items()},
+                "joins": {name: join.page_data() for name, join in self.joins.items()},
             }
 
 
