@@ -139,9 +139,7 @@ def laid_out(
     query: wr.Query, partitions: int, partitioning: str | None, spread: Mapping[str, Any] | None = None
 ) -> PartitionLayout:
     join = BoundQuery.of(query, [SCHEMA] * len(query.aliases))
-    return choose_layout(
-        query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(spread)
-    )
+    return choose_layout(join, partitions, partitioning, SkewedKeys.parse(spread))
 
 
 # --- Drawing --------------------------------------------------------------------------------------------

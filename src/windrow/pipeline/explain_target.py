@@ -22,8 +22,8 @@ from windrow.model.source import ENDLESS, Source
 from windrow.pipeline.builder import build
 from windrow.pipeline.spec import Pipeline
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.files.packed_rows import place_finder
 from windrow.spark.join import PreparedJoin, in_columns, tasks_at_once
+from windrow.spark.routing import place_finder
 from windrow.spark.source_sample import SourceSample, first_rows
 from windrow.spark.sources_sinks import read_source, shape, stays_in_columns
 from windrow.spark.sql import bind
