@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from windrow.model.metrics import ResultCounts
 from windrow.spark.metrics import PartitionQueryMetrics
 from windrow.ui.batch_point import BatchPoint
 from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
+from windrow.ui.prometheus import exposition
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +142,39 @@ def test_what_was_learned_is_kept_of_few_partitions(told):
 def test_what_is_no_batch_is_refused(wrong):
     with pytest.raises(DataError, match="not the metrics of a batch"):
         History("sensors").add(wrong)
+
+
+def fields_of(document: Any, at: tuple = ()) -> Iterator[tuple]:
+    """The paths to all fields of a document, except those inside of learned models."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield (*at, name)
+            if name != "learned_models":
+                yield from fields_of(value, (*at, name))
+    elif isinstance(document, list):
+        for number, value in enumerate(document):
+            yield from fields_of(value, (*at, number))
+
+
+def test_a_batch_that_lacks_a_field_is_refused_or_shown(told):
+    refused = 0
+    for *path, name in fields_of(told[1]):
+        damaged = copy.deepcopy(told[1])
+        holder = damaged
+        for step in path:
+            holder = holder[step]
+        del holder[name]
+        history = History("sensors")
+        history.add(told[0])
+        try:
+            history.add(damaged)
+        except DataError:
+            refused += 1
+            continue
+        assert json.dumps(history.page_data()) and exposition(history)
+    assert refused > 100
+    with pytest.raises(DataError, match="results_late"):
+        History("sensors").add({"began": told[0]["began"], "seconds": 1, "joins": {}})
 
 
 def test_started_again_it_is_another_run(told):
