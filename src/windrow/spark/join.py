@@ -100,6 +100,12 @@ class PreparedJoin:
         late = delays_text(self.query, {frame.alias: frame.data for frame in self.frames})
         return "\n".join(filter(None, (self.partitioning, late, errors_text(self.join))))
 
+    @property
+    def parallel_tasks(self) -> int:
+        """Number of tasks that run at the same time. Spark Connect does not report it: then all of them."""
+        context = context_of(session_of(self.frames[0].data))
+        return self.layout.partitions if context is None else int(context.defaultParallelism)
+
     @cached_property
     def _union(self) -> UnionColumns:
         keeps_ahead, has_control = self.late_rows is not None, self.control is not None
@@ -121,10 +127,10 @@ class PreparedJoin:
             complete_micro_batches(task, sources[0])
         rows = reduce(DataFrame.union, sources)
         # An explicit number keeps adaptive execution from changing it; the row holds its partition.
-        dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
+        partitioned = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
         # A row of results, or one that carries metrics and is null in all columns of the result.
         either = StructType([*self.result.fields, StructField(COLUMN, StringType(), True)])
-        joined = dealt.mapInArrow(task.run, either)
+        joined = partitioned.mapInArrow(task.run, either)
         observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
         return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
 
@@ -142,7 +148,7 @@ class PreparedJoin:
             layout=described(self.layout, self.frames),
             places=self._finders,
             pool=self.pool,
-            parallel_tasks=tasks_at_once(self),
+            parallel_tasks=self.parallel_tasks,
             union=self._union,
             kind=self.kind,
             late_rows=self.late_rows,
@@ -364,9 +370,3 @@ def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> 
 def in_columns(aliases: Sequence[str]) -> str:
     """What a plan says of streams of files."""
     return f"  {', '.join(aliases)}: files that Windrow reads, in columns all the way"
-
-
-def tasks_at_once(prepared: PreparedJoin) -> int:
-    """Number of tasks that run at the same time. Spark Connect does not report it: then all of them."""
-    context = context_of(session_of(prepared.frames[0].data))
-    return prepared.layout.partitions if context is None else int(context.defaultParallelism)

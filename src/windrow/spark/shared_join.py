@@ -153,9 +153,9 @@ def union_of(prepared: Sequence[PreparedJoin]) -> DataFrame:
     a join lacks are null."""
     parts = []
     for join in prepared:
-        handed = join.frame()
-        others = [quoted(name) for name in handed.columns if name != QUERY]
-        parts.append(handed.select(sf.explode(QUERY).alias(QUERY), *others))
+        results = join.frame()
+        others = [quoted(name) for name in results.columns if name != QUERY]
+        parts.append(results.select(sf.explode(QUERY).alias(QUERY), *others))
     return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), parts)
 
 

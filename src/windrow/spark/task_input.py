@@ -57,18 +57,8 @@ def gather(batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], unio
     messages = tuple(d for c in documents for d in c.to_pylist() if d)
     arrived = TaskInput(partition, control_messages=messages, clock=now)
     for stream in sorted(pieces):
-        own, held = stream % AHEAD, pieces.pop(stream)
-        slots = union.slots[own]
-        if own in union.blob_times:
-            blobs = [batch.column(slots[0]).cast(pa.binary()) for batch in held]
-            found = unpack(blobs, schemas[own], union.blob_times[own], union.copied, union.ordered)
-        else:
-            whole = pa.concat_batches(held)
-            found = Unpacked(
-                _own(whole, schemas[own], slots),
-                whole.column(COPY) if union.copied else None,
-                whole.column(CONTENT) if union.ordered else None,
-            )
+        own = stream % AHEAD
+        found = _unpacked(pieces.pop(stream), own, schemas[own], union)
         rows, copies = found.rows, found.copies
         if stream >= AHEAD:
             if found.skipped:
@@ -103,8 +93,19 @@ def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield int(stream), batch.filter(pa.array(streams == stream))
 
 
-def _own(rows: pa.RecordBatch, schema: pa.Schema, slots: Sequence[int]) -> pa.RecordBatch:
+def _unpacked(
+    held: Sequence[pa.RecordBatch], stream: int, schema: pa.Schema, union: UnionColumns
+) -> Unpacked:
+    slots = union.slots[stream]
+    if stream in union.blob_times:
+        blobs = [batch.column(slots[0]).cast(pa.binary()) for batch in held]
+        return unpack(blobs, schema, union.blob_times[stream], union.copied, union.ordered)
+    rows = pa.concat_batches(held)
     columns = [rows.column(slot) for slot in slots]
     # Types differ from the planned schema at most in the names of time zones and the widths of offsets.
     cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, schema.types, strict=True)]
-    return pa.RecordBatch.from_arrays(cast, schema=schema)
+    return Unpacked(
+        pa.RecordBatch.from_arrays(cast, schema=schema),
+        rows.column(COPY) if union.copied else None,
+        rows.column(CONTENT) if union.ordered else None,
+    )
