@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import windrow as wr
 from windrow.spark.metrics import BatchMetrics, PartitionQueryMetrics
-from windrow.spark.partition_report import PartitionReport
+from windrow.spark.partition_report import partition_metrics
 from windrow.spark.query_progress import BatchProgress
 from windrow_lab.clock import VirtualClock, WorkClock
 
@@ -73,21 +73,27 @@ class Run:
             before, then = operator.metrics(), clock()
             operator.process(rows)
             limit = self.query.time_limit
-            account = PartitionReport(
+            metrics = partition_metrics(
+                self.query,
+                before,
+                operator.metrics(),
+                counted={},
+                limit=self.query.memory_limit,
+                allowed=None if limit is None else limit.seconds(0),
                 batch=self.batch,
                 partition=number,
-                before=before,
-                after=operator.metrics(),
-                counted={},
-                seconds=(0.01, 0.0, clock() - then, 0.02),
-                allowed=None if limit is None else limit.seconds(0),
-                limit=self.query.memory_limit,
                 control_errors=(),
-                hot=(f"key {number}", 0.04),
+                state_cache_hit=False,
+                hot_key=f"key {number}",
+                hot_key_share=0.04,
+                seconds_read_input=0.01,
+                seconds_load_state=0.0,
+                seconds_process=clock() - then,
+                seconds_commit_state=0.02,
                 queries=queries or {},
                 learned_models=operator.learned_models().to_dict(),
             )
-            parts.append(account.metrics(self.query))
+            parts.append(metrics)
         when = began or START + timedelta(seconds=self.batch * SECONDS)
         seconds = max(0.8, 0.2 + max(part.seconds_process for part in parts))
         join = BatchMetrics.of("sensors", self.batch, seconds, parts)

@@ -18,15 +18,14 @@ from windrow.engine.shared.grouping import base_query, group_queries
 from windrow.engine.shared.tiers import WindowTiers
 from windrow.model.execution import SkewedKeys
 from windrow.planning.bound_query import BoundQuery
-from windrow.spark.files.packed_rows import place_finder
+from windrow.spark.frames import StreamTypes
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.partitioning import PartitionLayout, choose_layout
-from windrow.spark.routing import described
+from windrow.spark.routing import described, place_finder
 from windrow.spark.shared_partition import QUERY, SharedQueries
-from windrow.spark.stored_join import StoredColumns
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import TaskInput
 from windrow.state.storage import Storage
@@ -59,17 +58,14 @@ class PartitionedJoin:
 
     def __post_init__(self) -> None:
         self.run = uuid4().hex
-        self.frames = [StoredColumns(schema) for schema in self.schemas.values()]
+        self.frames = [StreamTypes.of_schema(schema) for schema in self.schemas.values()]
         self.bound = BoundQuery.of(self.query, list(self.schemas.values()))
         skewed = SkewedKeys.parse(self.skewed_keys)
-        chosen = (self.partitions, self.partitioning, skewed)
-        self.layout: PartitionLayout = choose_layout(
-            self.query, self.bound.predicate, self.bound.classes, *chosen
-        )
+        self.layout: PartitionLayout = choose_layout(self.bound, self.partitions, self.partitioning, skewed)
         streams = range(len(self.frames))
         self.finders = [place_finder(self.bound, self.layout, self.frames, s) for s in streams]
         self.task = JoinTask(
-            query=self.query, schemas=tuple(self.schemas.values()), union_columns=(),
+            query=self.query, schemas=tuple(self.schemas.values()),
             keys=(None,) * len(self.frames), partitions=self.layout.partitions, name=self.name, state="",
             layout=described(self.layout, self.frames), places=tuple(self.finders), kind=self.kind,
         )  # fmt: skip

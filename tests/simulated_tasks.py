@@ -90,11 +90,8 @@ class WholeTask(JoinTask):
 class SmallTask(WholeTask):
     """Reports nothing: most of a small task's time would go into its metrics."""
 
-    def _report(self, account: object) -> pa.RecordBatch:
+    def _report(self, *_: object, **__: object) -> pa.RecordBatch:
         return REPORT
-
-    def _learned(self, runner: object, partition: int, batch: int) -> None:
-        return None
 
 
 @dataclass(frozen=True)

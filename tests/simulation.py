@@ -105,7 +105,7 @@ class Simulation:
         self.query = wr.Query(streams, "a.k = b.k", late=f"{self.late // SECOND} s", **limits)
         self.schema = WHOLE if self.real else SMALL
         options: dict[str, Any] = {
-            "query": self.query, "schemas": (self.schema, self.schema), "union_columns": (),
+            "query": self.query, "schemas": (self.schema, self.schema),
             "keys": (None, None), "partitions": 1, "name": "join", "state": "",
             "parallel_tasks": self.rng.choice([1, 100]),
         }  # fmt: skip

@@ -139,9 +139,7 @@ def laid_out(
     query: wr.Query, partitions: int, partitioning: str | None, skewed_keys: Mapping[str, Any] | None = None
 ) -> PartitionLayout:
     join = BoundQuery.of(query, [SCHEMA] * len(query.aliases))
-    return choose_layout(
-        query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(skewed_keys)
-    )
+    return choose_layout(join, partitions, partitioning, SkewedKeys.parse(skewed_keys))
 
 
 # --- Drawing --------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from windrow.engine.state import capture
 from windrow.errors import DataError, QueryError
 from windrow.model.sharing import Subscription
 from windrow.model.stateful import encode
-from windrow.spark.task_control import apply_controls
+from windrow.spark.partition_join import apply_controls
 
 SECOND = 1_000_000
 SCHEMA = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us"), "k": pa.int64(), "v": pa.float64()})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from windrow.model.metrics import ResultCounts
 from windrow.spark.metrics import PartitionQueryMetrics
 from windrow.ui.batch_point import BatchPoint
 from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
+from windrow.ui.prometheus import exposition
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +76,7 @@ def test_rows_lost_are_no_more_than_came_where_rows_are_copied(told):
     history = History("sensors")
     for number in (0, 1):
         history.add(later(batch, number, 4.0 * number))
-    shown = history.look()["joins"]["sensors"]
+    shown = history.page_data()["joins"]["sensors"]
     assert sum(shown["latest"]["lost"].values()) == rows and sum(shown["total"]["lost"].values()) == 2 * rows
     join |= {"rows_evicted": 0, "rows_dropped": rows, "rows_late": 7}
     history.add(later(batch, 2, 8.0))
@@ -84,12 +87,12 @@ def test_a_long_run_is_kept_whole_in_bounded_room(told):
     history, count = History("sensors"), 5 * MOST_POINTS + 3
     for number in range(count):
         history.add(later(told[number % 8], number, 4.0 * number))
-    shown = history.look()["joins"]["sensors"]["points"]
+    shown = history.page_data()["joins"]["sensors"]["points"]
     assert MOST_POINTS <= len(shown) < 2 * MOST_POINTS
     assert sum(p["batches"] for p in shown) == count and shown[-1]["batch"] == count - 1
     results = sum(told[n % 8]["joins"]["sensors"]["results"] for n in range(count))
     assert sum(p["results"] for p in shown) == results == history.joins["sensors"].total.results
-    assert len(json.dumps(history.look())) < 600_000
+    assert len(json.dumps(history.page_data())) < 600_000
 
 
 def test_batches_taken_together_have_the_recall_of_their_sums(told):
@@ -131,7 +134,7 @@ def test_what_was_learned_is_kept_of_few_partitions(told):
         part["partition"] = number
         batch["joins"]["sensors"]["partitions"] = [part]
         history.add(batch)
-    now = history.look()["joins"]["sensors"]
+    now = history.page_data()["joins"]["sensors"]
     assert len(now["learned_models"]) == MOST_LEARNED and now["partitions_known"] == 3 * MOST_LEARNED
 
 
@@ -141,12 +144,45 @@ def test_what_is_no_batch_is_refused(wrong):
         History("sensors").add(wrong)
 
 
+def fields_of(document: Any, at: tuple = ()) -> Iterator[tuple]:
+    """The paths to all fields of a document, except those inside of learned models."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield (*at, name)
+            if name != "learned_models":
+                yield from fields_of(value, (*at, name))
+    elif isinstance(document, list):
+        for number, value in enumerate(document):
+            yield from fields_of(value, (*at, number))
+
+
+def test_a_batch_that_lacks_a_field_is_refused_or_shown(told):
+    refused = 0
+    for *path, name in fields_of(told[1]):
+        damaged = copy.deepcopy(told[1])
+        holder = damaged
+        for step in path:
+            holder = holder[step]
+        del holder[name]
+        history = History("sensors")
+        history.add(told[0])
+        try:
+            history.add(damaged)
+        except DataError:
+            refused += 1
+            continue
+        assert json.dumps(history.page_data()) and exposition(history)
+    assert refused > 100
+    with pytest.raises(DataError, match="results_late"):
+        History("sensors").add({"began": told[0]["began"], "seconds": 1, "joins": {}})
+
+
 def test_started_again_it_is_another_run(told):
     history = History("sensors")
     history.add(told[0])
-    before = history.look()
+    before = history.page_data()
     history.end("stopped")
     history.restart()
-    after = history.look(before["mark"])
+    after = history.page_data(before["mark"])
     assert after["run"]["id"] != before["run"]["id"] and after["run"]["state"] == "waiting"
     assert len(after["joins"]["sensors"]["points"]) == 1

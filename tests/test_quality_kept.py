@@ -89,7 +89,7 @@ def test_partitions_have_chances_of_their_own() -> None:
     from windrow.spark.task import JoinTask
 
     seeds = [
-        JoinTask(two(seed=seed), (), (), (), 4, "j", None).of(partition).query.seed
+        JoinTask(two(seed=seed), (), (), 4, "j", None).of(partition).query.seed
         for seed in range(3)
         for partition in range(4)
     ]

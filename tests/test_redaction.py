@@ -266,8 +266,8 @@ def test_what_spark_says_is_told_without_secrets(url: str) -> None:
 def test_the_page_and_the_metrics_tell_no_secrets(url: str) -> None:
     history = History("run")
     history.end("failed", f"cannot reach {url}")
-    assert SECRET not in json.dumps(history.look()) + page(history) + exposition(history)
-    assert "***" in history.look()["run"]["error"]
+    assert SECRET not in json.dumps(history.page_data()) + page(history) + exposition(history)
+    assert "***" in history.page_data()["run"]["error"]
 
 
 def test_a_query_that_fails_in_a_worker_tells_no_secrets(tmp_path: Path) -> None:

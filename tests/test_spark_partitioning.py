@@ -24,7 +24,7 @@ def layout(
     aliases = "abcd"[:streams]
     query = wr.Query({a: wr.Stream("ts", within) for a in aliases}, on, allow_cross_join=True)
     join = BoundQuery.of(query, [COLUMNS] * streams)
-    return choose_layout(query, join.predicate, join.classes, partitions, wanted, skewed)
+    return choose_layout(join, partitions, wanted, skewed)
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,9 @@ from flows import SCHEMA, VALUES
 from results import ids
 from spark_tools import spark
 from windrow.model.execution import Execution
-from windrow.spark.files.packed_rows import place_finder
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.partitioning import read_layout
-from windrow.spark.routing import Router, described
+from windrow.spark.routing import Router, described, place_finder
 from windrow.state.runs import SKEWED_VALUES
 
 EXTRA = {
@@ -131,7 +130,8 @@ def routes(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
     parts = []
     for number, case in enumerate(cases):
         for stream in range(len(case.frames)):
-            router = Router(case.layout, case.frames, stream, case.join.functions)
+            finder = place_finder(case.join, case.layout, case.frames, stream)
+            router = Router(finder, case.frames[stream], case.layout.replicates)
             at = router.partitions()
             to = at if case.layout.replicates else sf.array(at)
             parts.append(
@@ -296,8 +296,8 @@ def test_a_layout_is_read_from_its_description(on, options):
     case = prepared(on, "abc" if "c." in on else "ab", **options)
     told = json.loads(json.dumps(described(case.layout, case.frames)))
     bound = case.join
-    read = read_layout(bound.query, bound.predicate, bound.classes, case.layout.partitions, told)
+    read = read_layout(bound, case.layout.partitions, told)
     assert read is not None and read.dimensions == case.layout.dimensions
     for name in ("partitioning", "skewed_keys", "routing"):
         other = told | {name: "other"}
-        assert read_layout(bound.query, bound.predicate, bound.classes, 8, other) is None
+        assert read_layout(bound, 8, other) is None

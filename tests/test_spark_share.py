@@ -99,6 +99,15 @@ def test_each_query_gets_what_it_gets_alone_and_goes_on_from_its_checkpoint(two)
     assert first[-1].queries["slow"].results > first[-1].queries["fast"].results > 0
 
 
+@pytest.mark.parametrize("given", ["", "a", "b", "ab", "abc", "c"])
+def test_frames_other_than_those_of_the_queries_are_refused(given):
+    frames = {alias: frame(files(1)[0]) for alias in given}
+    if given == "ab":
+        prepare_shared(QUERIES, frames, Execution(2))
+    else:
+        assert failing(lambda: prepare_shared(QUERIES, frames, Execution(2))).startswith("frames: ")
+
+
 def test_batch_frames_give_the_same(two):
     frames = {"a": frame(files(1)[0]), "b": frame(files(2)[0])}
     out = share(QUERIES, frames, partitions=2)

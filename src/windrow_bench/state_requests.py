@@ -187,7 +187,7 @@ def _requests(partitions: int, place: str, rows: int = 1, batches: tuple[int, in
     its own log of commits."""
     root, workers = CountedObjects(), [OperatorCache() for _ in range(partitions)]
     task = JoinTask(
-        query=_QUERY, schemas=(_SCHEMA, _SCHEMA), union_columns=(), keys=(None, None), partitions=partitions,
+        query=_QUERY, schemas=(_SCHEMA, _SCHEMA), keys=(None, None), partitions=partitions,
         name="join", state="", parallel_tasks=partitions,
     )  # fmt: skip
     stays = place == PLACES[0]

@@ -22,8 +22,8 @@ from windrow.model.source import ENDLESS, Source
 from windrow.pipeline.builder import build
 from windrow.pipeline.spec import Pipeline
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.files.packed_rows import place_finder
-from windrow.spark.join import PreparedJoin, in_columns, tasks_at_once
+from windrow.spark.join import PreparedJoin, in_columns
+from windrow.spark.routing import place_finder
 from windrow.spark.source_sample import SourceSample, first_rows
 from windrow.spark.sources_sinks import read_source, shape, stays_in_columns
 from windrow.spark.sql import bind
@@ -61,7 +61,7 @@ class ExplainTarget:
     ) -> Explanation:
         """Explain from at most `sample_rows` rows per stream; from stated rates if that is 0 or there is no
         data. `bars` shows the progress."""
-        workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
+        workers = min(self.prepared.parallel_tasks, self.prepared.layout.partitions)
         layout = self.prepared.described
         described = {f.alias for f in self.prepared.frames if isinstance(f.data, FileStream)}
         in_files = [a for a, source in self.sources.items() if self.columnar and stays_in_columns(source)]

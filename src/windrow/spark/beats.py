@@ -11,9 +11,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType
 
-from windrow.spark.task_input import BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
+from windrow.spark.union import BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 
 _empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
+
+
+def beats_name(join: str, token: str) -> str:
+    """The name of the observation of a join's beats, which is never read. The token of the join's task makes
+    it unique, so that it identifies the join in a plan."""
+    return f"beats of windrow.{join}, {token}"
 
 
 def beats(name: str, partitions: int, like: DataFrame, clock: str | None) -> DataFrame:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from windrow.errors import QueryError
-from windrow.spark.metrics import beats_name
+from windrow.spark.beats import beats_name
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import JoinTask

@@ -1,8 +1,4 @@
-"""Checks the streams' DataFrames and combines them into one union.
-
-The columns of the union are *slots*. Columns of different streams share a slot if they have the same type, so
-that a row carries few nulls besides its own values.
-"""
+"""The streams' DataFrames: checks them, and binds the query to them."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from windrow.engine.join import Join
 from windrow.engine.result_builder import CLUSTER, WEIGHT, ResultBuilder
@@ -24,22 +20,35 @@ from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.frame_watermarks import METADATA
+from windrow.spark.frame_settings import METADATA
 
 MESSAGE = "value"
 """The column of control messages."""
-BLOB = st.StructField("rows", st.BinaryType())
 
 
 @dataclass(frozen=True)
-class Frame:
+class StreamTypes:
+    """The columns of a stream."""
+
+    fields: tuple[st.StructField, ...]
+    arrow: pa.Schema
+    """The schema in which Spark passes rows to Python, and of the rows in results."""
+
+    @classmethod
+    def of_schema(cls, arrow: pa.Schema) -> StreamTypes:
+        """The columns of a stored stream, in the types that Spark gives them."""
+        return cls(tuple(from_arrow_schema(arrow, prefer_timestamp_ntz=True)), arrow)
+
+    def type_of(self, column: str) -> st.DataType:
+        return next(field.dataType for field in self.fields if field.name == column)
+
+
+@dataclass(frozen=True)
+class Frame(StreamTypes):
     """One stream."""
 
     alias: str
     data: DataFrame | FileStream
-    fields: tuple[st.StructField, ...]
-    arrow: pa.Schema
-    """The schema in which Spark passes rows to Python, and of the rows in results."""
 
     @classmethod
     def of(cls, alias: str, data: DataFrame | FileStream, zone: str) -> Frame:
@@ -53,23 +62,15 @@ class Frame:
         if not fields:
             raise QueryError("the DataFrame has no columns", Option(stream=alias))
         arrow = plain_schema(to_arrow_schema(st.StructType(list(fields)), timezone=zone))
-        return cls(alias, data, fields, arrow)
-
-    @property
-    def union_fields(self) -> tuple[st.StructField, ...]:
-        """The fields in a row of the union: a row of a DataFrame, or a blob of rows of files."""
-        return (BLOB,) if isinstance(self.data, FileStream) else self.fields
-
-    def type_of(self, column: str) -> st.DataType:
-        return next(field.dataType for field in self.fields if field.name == column)
+        return cls(fields, arrow, alias, data)
 
 
 def check_frames(frames: object) -> None:
     """Raise a QueryError if these are not DataFrames or files by alias."""
-    if not isinstance(frames, Mapping):
+    if not isinstance(frames, Mapping) or not frames:
+        got = "none" if isinstance(frames, Mapping) else type(frames).__name__
         raise QueryError(
-            f"expected DataFrames by alias, {{'a': auctions, 'b': bids}}, got {type(frames).__name__}",
-            Option("frames"),
+            f"expected DataFrames by alias, {{'a': auctions, 'b': bids}}, got {got}", Option("frames")
         )
     for alias, data in frames.items():
         if not isinstance(data, FileStream) and not hasattr(data, "mapInArrow"):
@@ -130,51 +131,9 @@ def check(query: Query, frames: Sequence[Frame]) -> BoundQuery:
     return bound
 
 
-@dataclass(frozen=True)
-class UnionColumns:
-    """Maps the columns of each stream to columns of the union."""
-
-    types: tuple[st.DataType, ...]
-    taken: tuple[tuple[int, ...], ...]
-    """The slot of each column, by stream."""
-    text: int = -1
-    """The slot of control messages; -1 if there is none."""
-
-    @classmethod
-    def of(cls, frames: Sequence[Frame], with_text: bool = False) -> UnionColumns:
-        types: list[st.DataType] = []
-        taken = []
-        for frame in frames:
-            free = list(range(len(types)))
-            own = []
-            for field in frame.union_fields:
-                slot = next((s for s in free if types[s] == field.dataType), None)
-                if slot is None:
-                    slot = len(types)
-                    types.append(field.dataType)
-                else:
-                    free.remove(slot)
-                own.append(slot)
-            taken.append(tuple(own))
-        if not with_text:
-            return cls(tuple(types), tuple(taken))
-        text = next((s for s, kind in enumerate(types) if kind == st.StringType()), len(types))
-        if text == len(types):
-            types.append(st.StringType())
-        return cls(tuple(types), tuple(taken), text)
-
-    def columns(self, frame: Frame, stream: int) -> list[sf.Column]:
-        """The columns of a stream in their slots, and nulls in the other slots."""
-        held = {slot: field.name for slot, field in zip(self.taken[stream], frame.fields, strict=True)}
-        return [
-            (sf.col(quoted(held[slot])) if slot in held else sf.lit(None).cast(kind)).alias(f"slot{slot}")
-            for slot, kind in enumerate(self.types)
-        ]
-
-
-def result_type(query: Query, frames: Sequence[Frame], extra: str) -> st.StructType:
+def result_type(query: Query, frames: Sequence[Frame]) -> st.StructType:
     """A struct per stream of the result, then `certain` if a result may be false, then weight and cluster for
-    samples. All are null in rows that carry `extra`."""
+    samples."""
     shown = [f for f in frames if f.alias in query.kind.result_aliases]
     fields = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in shown]
     if query.kind.reports_certainty:
@@ -182,7 +141,7 @@ def result_type(query: Query, frames: Sequence[Frame], extra: str) -> st.StructT
     if query.memory_policy.samples:
         fields.append(st.StructField(WEIGHT, st.DoubleType(), True))
         fields.append(st.StructField(CLUSTER, st.LongType(), True))
-    return st.StructType([*fields, st.StructField(extra, st.StringType(), True)])
+    return st.StructType(fields)
 
 
 def quoted(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -28,6 +29,22 @@ class GridPlacement:
 
 
 EVERYWHERE = GridPlacement("everywhere")
+ROUNDING = 1e-15
+"""Relative error of cells in double precision, by which reaches are widened."""
+
+
+@dataclass(frozen=True)
+class Strips:
+    """How a stream's rows of a spread value lie on the small grid of that value.
+
+    The content of a row chooses one of `count` strips. The copies of a row in strip s lie at the places
+    s * step + k * copy_step, for every k below `copies`.
+    """
+
+    count: int
+    step: int
+    copies: int
+    copy_step: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,17 @@ class GridDimension:
     skewed: SkewedKeys | None = None
     split: tuple[int, ...] = ()
     """Streams that divide the rows of a skewed value; the other streams copy them."""
+
+    def strips(self, stream: int) -> Strips:
+        """The first divided stream takes rows of the value's grid, the second takes columns. So each pair of
+        their rows meets in one place."""
+        assert self.skewed is not None
+        rows = math.isqrt(self.skewed.splits) if len(self.split) > 1 else self.skewed.splits
+        columns = self.skewed.splits // rows
+        if stream not in self.split:
+            return Strips(1, 0, rows * columns, 1)
+        upright = stream == self.split[0]
+        return Strips(rows, columns, columns, 1) if upright else Strips(columns, 1, rows, columns)
 
     def copies(self, stream: int) -> float:
         place = self.placements[stream]

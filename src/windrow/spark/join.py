@@ -9,16 +9,16 @@ Every partition runs in every micro-batch, with rows or without: see `beats.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import reduce
+from functools import cached_property, reduce
 from inspect import signature
 from os import PathLike
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from windrow.engine.compile_notice import announce_first_batch
 from windrow.engine.late_rows import check_late_rows_names
@@ -34,15 +34,15 @@ from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.model.settings import documents
 from windrow.planning.bound_query import BoundQuery
-from windrow.spark.beats import batch_clock, beats
+from windrow.spark.beats import batch_clock, beats, beats_name
 from windrow.spark.completion import complete_micro_batches
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.files.packed_rows import packed_rows, place_finder
-from windrow.spark.frame_watermarks import delays_text, with_frame_watermarks
+from windrow.spark.files.packed_rows import packed_rows
+from windrow.spark.files.places import PlaceFinder
+from windrow.spark.frame_settings import delays_text, errors_text, with_frame_settings
 from windrow.spark.frames import (
     MESSAGE,
     Frame,
-    UnionColumns,
     check,
     control_documents,
     quoted,
@@ -51,13 +51,13 @@ from windrow.spark.frames import (
     session_of,
 )
 from windrow.spark.memory_pool import MemoryPool
-from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
+from windrow.spark.metrics import COLUMN, DOCUMENTS, observation_name
+from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.partitioning import PartitionLayout, choose_layout
-from windrow.spark.routing import Router, described
+from windrow.spark.routing import Router, described, place_finder
 from windrow.spark.session import context_of
-from windrow.spark.session_rules import errors_text, with_session_rules
 from windrow.spark.task import JoinTask
-from windrow.spark.task_input import AHEAD, CONTENT, COPY, ROUTE, STREAM_BITS
+from windrow.spark.union import AHEAD, CONTENT, COPY, ROUTE, STREAM_BITS, UnionColumns, route
 from windrow.spark.worker_python import check_worker_python
 from windrow.state.storage import check_reachable
 
@@ -66,19 +66,27 @@ from windrow.state.storage import check_reachable
 class PreparedJoin:
     """A join that has been checked and laid out; it prints its layout."""
 
-    query: Query
-    frames: tuple[Frame, ...]
-    streaming: bool
-    join: BoundQuery
-    layout: PartitionLayout
     name: str
+    title: str
+    """What is joined, for a reader."""
+    join: BoundQuery
+    frames: tuple[Frame, ...]
+    layout: PartitionLayout
+    result: StructType
+    """Columns of the result."""
+    streaming: bool
     state: str | None
+    late_rows: str | None = None
     control: DataFrame | None = None
     pool: MemoryPool | None = None
-    late_rows: str | None = None
+    kind: JoinKind = field(default_factory=SingleQuery)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.join.predicate.sql}\n{self.partitioning}"
+        return f"{self.name}: {self.title}\n{self.partitioning}"
+
+    @property
+    def query(self) -> Query:
+        return self.join.query
 
     @property
     def partitioning(self) -> str:
@@ -89,118 +97,106 @@ class PreparedJoin:
     @property
     def described(self) -> str:
         """The same, and how late rows may be, for an explanation."""
-        frames = {f.alias: f.data for f in self.frames if not isinstance(f.data, FileStream)}
-        late = delays_text(self.query, frames)
+        late = delays_text(self.query, {frame.alias: frame.data for frame in self.frames})
         return "\n".join(filter(None, (self.partitioning, late, errors_text(self.join))))
 
+    @property
+    def parallel_tasks(self) -> int:
+        """Number of tasks that run at the same time. Spark Connect does not report it: then all of them."""
+        context = context_of(session_of(self.frames[0].data))
+        return self.layout.partitions if context is None else int(context.defaultParallelism)
+
+    @cached_property
+    def _union(self) -> UnionColumns:
+        keeps_ahead, has_control = self.late_rows is not None, self.control is not None
+        return UnionColumns.of(self.query, self.frames, self.layout.replicates, has_control, keeps_ahead)
+
+    @cached_property
+    def _finders(self) -> tuple[PlaceFinder, ...]:
+        streams = range(len(self.frames))
+        return tuple(place_finder(self.join, self.layout, self.frames, s) for s in streams)
+
     def frame(self) -> DataFrame:
-        slots = UnionColumns.of(self.frames, with_text=self.control is not None)
-        task, kind = self.task(slots)
-        sources = self._sources(slots)
+        """The results."""
+        task, sources = self._task(), [self._rows(stream) for stream in range(len(self.frames))]
+        if self.control is not None:
+            sources.append(self._control_messages(self.control))
         if self.streaming:
-            name, clock = beats_name(self.name, task.token), self._clock_column(slots)
-            sources.append(beats(name, self.layout.partitions, sources[0], clock))
+            name = beats_name(self.name, task.token)
+            sources.append(beats(name, self.layout.partitions, sources[0], self._union.clock))
             complete_micro_batches(task, sources[0])
         rows = reduce(DataFrame.union, sources)
         # An explicit number keeps adaptive execution from changing it; the row holds its partition.
-        dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
-        joined = dealt.mapInArrow(task.run, kind)
+        partitioned = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
+        # A row of results, or one that carries metrics and is null in all columns of the result.
+        either = StructType([*self.result.fields, StructField(COLUMN, StringType(), True)])
+        joined = partitioned.mapInArrow(task.run, either)
         observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
         return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
 
-    def task(self, slots: UnionColumns) -> tuple[JoinTask, StructType]:
-        """The task for the workers, and the type of the rows it returns."""
-        task = JoinTask(
+    def _task(self) -> JoinTask:
+        """The task for the workers."""
+        streams = range(len(self.frames))
+        keyed = next((cut for cut in self.layout.dimensions if cut.kind == "key"), None)
+        return JoinTask(
             query=self.query,
-            schemas=tuple(frame.arrow for frame in self.frames),
-            union_columns=slots.taken,
-            text=slots.text,
-            pool=self.pool,
-            keys=self._keys(),
+            schemas=self.join.schemas,
+            keys=tuple(keyed.placements[s].column if keyed else None for s in streams),
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
-            late_rows=self.late_rows,
-            clock_column=self._clock_column(slots),
             layout=described(self.layout, self.frames),
-            places=tuple(
-                place_finder(self.join, self.layout, self.frames, s) for s in range(len(self.frames))
-            ),
-            parallel_tasks=tasks_at_once(self),
-            blob_times={
-                s: self.query.streams[frame.alias].time
-                for s, frame in enumerate(self.frames)
-                if isinstance(frame.data, FileStream)
-            },
+            places=self._finders,
+            pool=self.pool,
+            parallel_tasks=self.parallel_tasks,
+            union=self._union,
+            kind=self.kind,
+            late_rows=self.late_rows,
         )
-        return task, result_type(self.query, self.frames, COLUMN)
 
-    def _sources(self, slots: UnionColumns) -> list[DataFrame]:
-        found = [self._rows(slots, s) for s in range(len(self.frames))]
-        if self.control is not None:
-            found.append(self._control_messages(slots))
-        return found
-
-    def _control_messages(self, slots: UnionColumns) -> DataFrame:
+    def _control_messages(self, control: DataFrame) -> DataFrame:
         """Control documents in the union's columns, a copy for every partition."""
-        assert self.control is not None
-        columns = [sf.lit(None).cast(kind).alias(f"slot{slot}") for slot, kind in enumerate(slots.types)]
-        columns[slots.text] = sf.col(MESSAGE).alias(f"slot{slots.text}")
-        extra = [sf.lit(0).cast("bigint").alias(CONTENT)] if self.query.counts_rows else []
-        routes = [_route(sf.lit(p), sf.lit(len(self.frames))) for p in range(self.layout.partitions)]
-        if self.layout.replicates:
-            return self.control.select(*columns, *extra, sf.posexplode(sf.array(*routes)).alias(COPY, ROUTE))
-        return self.control.select(*columns, *extra, sf.explode(sf.array(*routes)).alias(ROUTE))
+        columns = self._union.of_text(MESSAGE)
+        if self._union.ordered:
+            columns.append(sf.lit(0).cast("bigint").alias(CONTENT))
+        routes = [route(sf.lit(p), sf.lit(len(self.frames))) for p in range(self.layout.partitions)]
+        if self._union.copied:
+            return control.select(*columns, sf.posexplode(sf.array(*routes)).alias(COPY, ROUTE))
+        return control.select(*columns, sf.explode(sf.array(*routes)).alias(ROUTE))
 
-    def _rows(self, slots: UnionColumns, stream: int) -> DataFrame:
+    def _rows(self, stream: int) -> DataFrame:
         """One stream's rows in the union's columns, one copy per partition that needs it."""
-        frame = self.frames[stream]
+        frame, union = self.frames[stream], self._union
+        latest = self._latest(frame)
         if isinstance(frame.data, FileStream):
             # A late row is kept as it came, and its source partition decides whether it is late.
             whole = self.late_rows is not None or self.query.streams[frame.alias].source_partition is not None
-            return packed_rows(self.join, self.layout, self.frames, stream, slots, self._latest(frame), whole)
-        number = self._number(frame, stream)
-        router = Router(self.layout, self.frames, stream, self.join.functions)
-        columns = slots.columns(frame, stream)
-        if self.query.counts_rows:
+            return packed_rows(self.join, self.layout, frame, self._finders[stream], union, latest, whole)
+        number = sf.lit(stream)
+        if latest is not None:
+            far = sf.col(quoted(self.query.streams[frame.alias].time)) > latest
+            number = sf.when(far, sf.lit(stream + AHEAD)).otherwise(number)
+        router = Router(self._finders[stream], frame, union.copied)
+        columns = union.of_stream(stream, frame)
+        if union.ordered:
             columns.append(router.content().alias(CONTENT))
         rows, partitions = router.rows(), router.partitions()
-        if self.layout.replicates:
-            routes = sf.transform(partitions, lambda partition: _route(partition, number))
+        if union.copied:
+            routes = sf.transform(partitions, lambda partition: route(partition, number))
             return rows.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
-        return rows.select(*columns, _route(partitions, number).alias(ROUTE))
-
-    def _number(self, frame: Frame, stream: int) -> sf.Column:
-        """The number of a row's stream, as routes encode it. A streaming row may be at most `ahead` of the
-        micro-batch's clock, which Spark keeps in its offset log: a replay decides the same."""
-        latest = self._latest(frame)
-        if latest is None:
-            return sf.lit(stream)
-        far = sf.col(quoted(self.query.streams[frame.alias].time)) > latest
-        return sf.when(far, sf.lit(stream + AHEAD)).otherwise(sf.lit(stream))
+        return rows.select(*columns, route(partitions, number).alias(ROUTE))
 
     def _latest(self, frame: Frame) -> sf.Column | None:
-        """The latest time that is not too far ahead, in the type of the frame's times; None if any is."""
+        """The latest time that is not too far ahead, in the type of the frame's times; None if any is.
+
+        A streaming row may be at most `ahead` of the micro-batch's clock. Spark keeps the clock in its offset
+        log, so a replay decides the same.
+        """
         bound = self.query.head_start
         if not self.streaming or bound is None:
             return None
         latest = sf.timestamp_micros(sf.unix_micros(batch_clock()) + sf.lit(bound))
         return latest.cast(frame.type_of(self.query.streams[frame.alias].time))
-
-    def _clock_column(self, slots: UnionColumns) -> str | None:
-        """The slot in which beats carry the micro-batch's clock: that of a time column, or of blobs if there
-        is no other. None if no row that is ahead of the clock is kept."""
-        if self.late_rows is None or self.query.head_start is None:
-            return None
-        for stream, frame in enumerate(self.frames):
-            if not isinstance(frame.data, FileStream):
-                names = [field.name for field in frame.fields]
-                return f"slot{slots.taken[stream][names.index(self.query.streams[frame.alias].time)]}"
-        return f"slot{slots.taken[0][0]}"
-
-    def _keys(self) -> tuple[Any, ...]:
-        keyed = next((cut for cut in self.layout.dimensions if cut.kind == "key"), None)
-        return tuple(keyed.placements[s].column if keyed else None for s in range(len(self.frames)))
 
 
 def prepare(
@@ -214,10 +210,10 @@ def prepare(
     run = execution or Execution()
     if set(query.aliases) != set(frames):
         raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
-    described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
-    session = session_of(described[0].data)
+    streams, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
+    session = session_of(streams[0].data)
     check_worker_python(session)
-    query = with_session_rules(with_frame_watermarks(query, frames), session)
+    query = with_frame_settings(query, frames, session)
     if run.late_rows is not None:
         check_late_rows_names(query)
         if not streaming:
@@ -240,7 +236,7 @@ def prepare(
             "twice; leave buffer_rows= out",
             Option("shed"),
         )
-    join = check(query, described)
+    join = check(query, streams)
     if streaming and not run.state:
         raise QueryError(
             "a join of streams needs a directory for its windows; give state='path or URL' that all "
@@ -251,18 +247,19 @@ def prepare(
         check_reachable(run.state)
     default = session.conf.get("spark.sql.shuffle.partitions")
     partitions = run.partitions or int(default or 1)
-    layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed)
+    layout = choose_layout(join, partitions, run.partitioning, run.skewed)
     return PreparedJoin(
-        query,
-        described,
-        streaming,
-        join,
-        layout,
-        run.name or "_".join(query.aliases),
-        run.state if streaming else None,
-        control,
-        pool,
-        run.late_rows,
+        name=run.name or "_".join(query.aliases),
+        title=join.predicate.sql,
+        join=join,
+        frames=streams,
+        layout=layout,
+        result=result_type(query, streams),
+        streaming=streaming,
+        state=run.state if streaming else None,
+        late_rows=run.late_rows,
+        control=control,
+        pool=pool,
     )
 
 
@@ -373,13 +370,3 @@ def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> 
 def in_columns(aliases: Sequence[str]) -> str:
     """What a plan says of streams of files."""
     return f"  {', '.join(aliases)}: files that Windrow reads, in columns all the way"
-
-
-def tasks_at_once(prepared: PreparedJoin) -> int:
-    """Number of tasks that run at the same time. Spark Connect does not report it: then all of them."""
-    context = context_of(session_of(prepared.frames[0].data))
-    return prepared.layout.partitions if context is None else int(context.defaultParallelism)
-
-
-def _route(partition: sf.Column, stream: sf.Column) -> sf.Column:
-    return sf.shiftleft(partition, STREAM_BITS) + stream

@@ -35,12 +35,6 @@ def observation_name(join: str) -> str:
     return PREFIX + join
 
 
-def beats_name(join: str, token: str) -> str:
-    """The name of an observation that is never read, see `beats.py`. The token of the join's task makes it
-    unique, so that it identifies the joins in a plan."""
-    return f"beats of {PREFIX}{join}, {token}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class PartitionStreamMetrics(StreamCounts):
     """Metrics of one stream in one partition and micro-batch. A row that is copied to several partitions
@@ -207,7 +201,7 @@ class BatchMetrics(BatchCounts):
 
     @property
     def skew(self) -> float:
-        """Rows of the largest partition over the mean; 1 is even. Partitions without rows send no metrics."""
+        """Rows of the largest partition over the mean; 1 is even."""
         rows = [p.rows_in + p.rows_copied for p in self.partitions]
         return max(rows) * len(rows) / sum(rows) if sum(rows) else 1.0
 

@@ -83,7 +83,7 @@ class OperatorCache:
         return self._late_rows[key]
 
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedJoin:
-        """Takes a join out of the cache, so that nobody uses it again if the task fails halfway."""
+        """Takes a join out of the cache, so that no task uses it again if this one fails halfway."""
         kept = self._operators.pop((token, log.join_id, partition), None)
         return kept or CachedJoin(open_store(log, partition))
 

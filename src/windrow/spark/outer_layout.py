@@ -9,15 +9,16 @@ not used, because rows near a cell border have several places.
 from __future__ import annotations
 
 from windrow.model.join_kind import JoinShape
-from windrow.model.predicate import Equality, JoinColumn, Predicate, equality_classes
+from windrow.model.predicate import Equality, JoinColumn, equality_classes
 from windrow.model.query import Query
+from windrow.planning.bound_query import BoundQuery
 from windrow.spark.grid import GridDimension, by_content, by_key
 
 
-def outer_cuts(query: Query, predicate: Predicate) -> list[GridDimension]:
+def outer_cuts(bound: BoundQuery) -> list[GridDimension]:
     """The dimensions that such a join allows."""
-    first = query.kind.shapes[0]
-    equalities = [atom for atom in predicate.atoms if isinstance(atom, Equality)]
+    query, first = bound.query, bound.query.kind.shapes[0]
+    equalities = [atom for atom in bound.predicate.atoms if isinstance(atom, Equality)]
     cuts = [_by_key(query, first, equalities, group) for group in _core_groups(first, equalities)]
     if len(query.kind.shapes) == 1:
         return [*cuts, *(by_content(query, stream) for stream in first.core)]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from windrow.engine.control import in_order, short
 from windrow.engine.operator import Operator
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.redistribution import Moves, redistributed
@@ -23,10 +24,10 @@ from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
 
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
+MAX_REASONS = 20
+"""Reasons reported per micro-batch, because metrics must stay small."""
 Batches = Iterator[pa.RecordBatch]
 """Results for Spark: the kind's columns, and an empty column for metrics."""
-
-
 LOCAL = "SPARK_LOCAL_DIRS"
 """Where Spark gives its workers the local directories of their executor."""
 
@@ -64,6 +65,19 @@ class PartitionJoin(Protocol):
         """Errors of control messages that were not refused at once; each is reported once."""
 
 
+def apply_controls(join: PartitionJoin, documents: tuple[str, ...]) -> tuple[str, ...]:
+    """Apply control messages. Returns the reasons why some were refused."""
+    rejected: dict[str, None] = {}
+    for document in in_order(documents):
+        try:
+            join.control(document)
+        except Exception as error:
+            # Never raised: Spark's offset log would bring the message back after every restart.
+            if len(rejected) < MAX_REASONS:
+                rejected[short(str(error))] = None
+    return tuple(rejected)
+
+
 class JoinKind(Protocol):
     """Describes a join to workers."""
 
@@ -88,7 +102,7 @@ class JoinKind(Protocol):
 class SingleQuery:
     """The join of one query."""
 
-    deadline_seconds: float | None = None
+    deadline_seconds: None = None
 
     def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
         return _SingleQueryJoin(query, schemas)

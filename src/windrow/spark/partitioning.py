@@ -24,8 +24,9 @@ from windrow.errors import Option, QueryError, unknown
 from windrow.expr.casts import cast
 from windrow.expr.types import common_type, is_moment, is_text
 from windrow.model.execution import SkewedKeys
-from windrow.model.predicate import Band, Class, Equality, JoinColumn, Predicate
+from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
+from windrow.planning.bound_query import BoundQuery
 from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, by_content, by_key
 from windrow.spark.outer_layout import outer_cuts
 from windrow.state.runs import SKEWED_VALUES
@@ -85,8 +86,8 @@ class PartitionLayout:
         }
         for cut in self.dimensions:
             if cut.skewed:
-                word = next(place.column for place in cut.placements if place.column is not None)
-                found[SKEWED_VALUES] = _text(cut.skewed.values, word.type)
+                column = next(place.column for place in cut.placements if place.column is not None)
+                found[SKEWED_VALUES] = _text(cut.skewed.values, column.type)
         return found
 
     def __str__(self) -> str:
@@ -107,12 +108,7 @@ class PartitionLayout:
 
 
 def choose_layout(
-    query: Query,
-    predicate: Predicate,
-    classes: Sequence[Class],
-    partitions: int,
-    wanted: str | None = None,
-    skewed_keys: SkewedKeys | None = None,
+    bound: BoundQuery, partitions: int, wanted: str | None = None, skewed_keys: SkewedKeys | None = None
 ) -> PartitionLayout:
     """The layout with the fewest rows per partition, assuming that all streams are equally fast.
 
@@ -121,6 +117,7 @@ def choose_layout(
     wanted
         "key", "range", "range(width of a cell)", "grid" or "single"; None leaves the choice open.
     """
+    query = bound.query
     kind, width = _parse(wanted)
     counted = [a for a, s in query.streams.items() if s.window.kind == "rows"]
     if counted and kind not in (None, "single"):
@@ -137,10 +134,10 @@ def choose_layout(
     if query.kind.shapes:
         if skewed_keys:
             raise QueryError("only inner joins spread a key; leave it out", Option("skewed_keys"))
-        if not outer_cuts(query, predicate) and kind is None:
+        if not outer_cuts(bound) and kind is None:
             why = "rows of both sides are kept, and no equality of both says which partition they meet in"
             return PartitionLayout(query.aliases, 1, (), why)
-    cuts = [c for c in _cuts(query, predicate, classes, width) if kind is None or c.kind == kind]
+    cuts = [c for c in _cuts(bound, width) if kind is None or c.kind == kind]
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:
         raise QueryError(
@@ -152,15 +149,9 @@ def choose_layout(
     return _with_skewed(best, query, skewed_keys) if skewed_keys else best
 
 
-def read_layout(
-    query: Query,
-    predicate: Predicate,
-    classes: Sequence[Class],
-    partitions: int,
-    options: Mapping[str, str],
-) -> PartitionLayout | None:
+def read_layout(bound: BoundQuery, partitions: int, options: Mapping[str, str]) -> PartitionLayout | None:
     """The layout that `described` has described; None if the query has no such layout."""
-    known, skewed = _cuts(query, predicate, classes, None), _read_skewed(options)
+    query, known, skewed = bound.query, _cuts(bound), _read_skewed(options)
     for cuts in ((), *((cut,) for cut in known), *itertools.combinations(known, 2)):
         layout = _sized_as(query, cuts, partitions, options.get("partitioning", ""))
         if layout is not None and skewed is not None:
@@ -168,10 +159,11 @@ def read_layout(
                 layout = _with_skewed(layout, query, skewed)
             except QueryError:
                 continue
-        told = {} if layout is None else layout.described()
-        told.pop(SKEWED_VALUES, None)
-        if layout is not None and all(options.get(name) == text for name, text in told.items()):
-            return layout
+        if layout is not None:
+            texts = layout.described()
+            texts.pop(SKEWED_VALUES, None)
+            if all(options.get(name) == text for name, text in texts.items()):
+                return layout
     return None
 
 
@@ -222,15 +214,14 @@ def _values(text: str) -> tuple[Any, ...]:
     return tuple(pa.ipc.open_stream(base64.b64decode(text)).read_next_batch().column(0).to_pylist())
 
 
-def _cuts(
-    query: Query, predicate: Predicate, classes: Sequence[Class], width: float | None
-) -> list[GridDimension]:
+def _cuts(bound: BoundQuery, width: float | None = None) -> list[GridDimension]:
     """The dimensions that the query allows."""
+    query = bound.query
     if query.kind.shapes:
-        return outer_cuts(query, predicate)
+        return outer_cuts(bound)
     return [
-        *(by_key(query, members) for members in classes),
-        *_by_range(query, predicate, width),
+        *(by_key(query, members) for members in bound.classes),
+        *_by_range(query, bound.predicate, width),
         *(by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
     ]
 
@@ -255,14 +246,10 @@ def _parse(wanted: str | None) -> tuple[str | None, float | None]:
 def _grids(cuts: Sequence[GridDimension], partitions: int) -> Iterator[tuple[GridDimension, ...]]:
     """Every way to use one or two of the cuts."""
     for k, cut in enumerate(cuts):
-        yield (_sized(cut, partitions),)
+        yield (replace(cut, parts=partitions),)
         for other in cuts[k + 1 :]:
             for ways in range(2, partitions // 2 + 1):
-                yield (_sized(cut, ways), _sized(other, partitions // ways))
-
-
-def _sized(cut: GridDimension, ways: int) -> GridDimension:
-    return GridDimension(ways, cut.kind, cut.by, cut.placements, cut.width)
+                yield (replace(cut, parts=ways), replace(other, parts=partitions // ways))
 
 
 def _divisible(query: Query, stream: int) -> bool:
@@ -284,12 +271,12 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[G
             links.setdefault(right, []).append((left, epsilon))
     banded = {w for atom in predicate.atoms if isinstance(atom, Band) for w in atom.columns if w in links}
     shortest: dict[frozenset[int], tuple[float, GridDimension]] = {}
-    for anchor in (word for word in links if word in banded):
+    for anchor in (column for column in links if column in banded):
         nearest: dict[int, GridPlacement] = {}
-        for word, reach in _distances(anchor, links):
-            if _divisible(query, word.stream):
-                how: Literal["cell", "near"] = "cell" if word == anchor else "near"
-                nearest.setdefault(word.stream, GridPlacement(how, word, reach))
+        for column, reach in _distances(anchor, links):
+            if _divisible(query, column.stream):
+                how: Literal["cell", "near"] = "cell" if column == anchor else "near"
+                nearest.setdefault(column.stream, GridPlacement(how, column, reach))
         if anchor.stream not in nearest or len(nearest) < 2:
             continue
         reach = max(place.reach for place in nearest.values())
@@ -310,12 +297,12 @@ def _distances(
     queue = [(0.0, 0, anchor)]
     pushed = 0
     while queue:
-        reach, _, word = heapq.heappop(queue)
-        if word in seen:
+        reach, _, column = heapq.heappop(queue)
+        if column in seen:
             continue
-        seen.add(word)
-        yield word, reach
-        for other, epsilon in links[word]:
+        seen.add(column)
+        yield column, reach
+        for other, epsilon in links[column]:
             pushed += 1
             heapq.heappush(queue, (reach + epsilon, pushed, other))
 
@@ -336,31 +323,24 @@ def _with_skewed(layout: PartitionLayout, query: Query, skewed: SkewedKeys) -> P
         raise QueryError(
             "all windows count rows per key, and rows of one key must stay together", Option("skewed_keys")
         )
-    word = next(place.column for place in cut.placements if place.column is not None)
-    fitted = SkewedKeys(tuple(_fitted(value, word) for value in skewed.values), skewed.splits)
-    wider = GridDimension(
-        cut.parts,
-        cut.kind,
-        cut.by,
-        cut.placements,
-        cut.width,
-        fitted,
-        tuple(split),
-    )
-    cuts = tuple(wider if c is cut else c for c in layout.dimensions)
-    return PartitionLayout(layout.aliases, layout.partitions, cuts, layout.why)
+    column = next(place.column for place in cut.placements if place.column is not None)
+    fitted = SkewedKeys(tuple(_fitted(value, column) for value in skewed.values), skewed.splits)
+    divided = replace(cut, skewed=fitted, split=tuple(split))
+    return replace(layout, dimensions=tuple(divided if c is cut else c for c in layout.dimensions))
 
 
-def _fitted(value: Any, word: JoinColumn) -> Any:
+def _fitted(value: Any, column: JoinColumn) -> Any:
     """A value that the user named, cast to the key's type."""
     try:
         given = pa.scalar(value)
-        found = cast(given, word.type)
+        found = cast(given, column.type)
         # Text may denote a date or a time, as in a condition; anything else must be of the key's kind.
-        told = is_text(given.type) and is_moment(word.type)
-        meets = told or common_type(given.type, word.type) is not None
-        if meets and found.is_valid and (told or cast(found, given.type).as_py() == value):
+        from_text = is_text(given.type) and is_moment(column.type)
+        meets = from_text or common_type(given.type, column.type) is not None
+        if meets and found.is_valid and (from_text or cast(found, given.type).as_py() == value):
             return found.as_py()
     except (pa.ArrowException, OverflowError, QueryError):
         pass  # reported below in the user's terms
-    raise QueryError(f"the key {word} is {word.type}, and {value!r} is no such value", Option("skewed_keys"))
+    raise QueryError(
+        f"the key {column} is {column.type}, and {value!r} is no such value", Option("skewed_keys")
+    )

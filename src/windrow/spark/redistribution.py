@@ -89,7 +89,7 @@ def layout_moves(
 
 
 def _read(bound: BoundQuery, stored: StoredLayout) -> tuple[PartitionLayout, tuple[bool, ...]]:
-    layout = read_layout(bound.query, bound.predicate, bound.classes, stored.partitions, stored.options)
+    layout = read_layout(bound, stored.partitions, stored.options)
     native = read_hashing(stored.options.get("hashing", ""))
     if layout is None or native is None or len(native) != len(layout.dimensions):
         raise StateError(

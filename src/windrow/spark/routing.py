@@ -11,9 +11,7 @@ and reaches are widened by more than a rounding error.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -26,33 +24,21 @@ from windrow.expr.encoding import encode
 from windrow.expr.join_columns import encoded_column
 from windrow.expr.parse import references
 from windrow.model.predicate import JoinColumn
-from windrow.model.query import Function
-from windrow.spark.frames import Frame, quoted
-from windrow.spark.grid import GridDimension, GridPlacement
+from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.places import PlaceFinder
+from windrow.spark.frames import Frame, StreamTypes, quoted
+from windrow.spark.grid import ROUNDING, GridDimension, GridPlacement
 from windrow.spark.partitioning import PartitionLayout
 
 _HASHED = (
     st.BooleanType, st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.DecimalType, st.BinaryType,
     st.DateType, st.TimestampType, st.TimestampNTZType, st.DayTimeIntervalType,
 )  # fmt: skip
-Way = Callable[["StreamTypes", JoinColumn], Callable[[Column], Column] | None]
+Way = Callable[[StreamTypes, JoinColumn], Callable[[Column], Column] | None]
 """How Spark itself computes a join column from a column of the frame; None if it cannot."""
 _FURTHEST_CELL = 4e18
-ROUNDING = 1e-15
 HASHING = 2
 """Version of the mapping from values to partitions. State is bound to it: raise it when a value may move."""
-
-
-class StreamTypes(Protocol):
-    """The columns of a stream: in Spark's types, and as Python gets them."""
-
-    @property
-    def fields(self) -> tuple[st.StructField, ...]: ...
-
-    @property
-    def arrow(self) -> pa.Schema: ...
-
-    def type_of(self, column: str) -> st.DataType: ...
 
 
 def native(cut: GridDimension, frames: Sequence[StreamTypes]) -> bool:
@@ -81,25 +67,37 @@ def read_hashing(text: str) -> tuple[bool, ...] | None:
     return tuple(way == "by Spark" for way in ways.split(", ") if way)
 
 
-def spread_shape(cut: GridDimension) -> tuple[int, int]:
-    """Rows and columns of the grid over which a skewed value is divided."""
-    assert cut.skewed is not None
-    rows = math.isqrt(cut.skewed.splits) if len(cut.split) > 1 else cut.skewed.splits
-    return rows, cut.skewed.splits // rows
+def place_finder(
+    join: BoundQuery, layout: PartitionLayout, frames: Sequence[StreamTypes], stream: int
+) -> PlaceFinder:
+    """The places of a stream's rows, for a layout of all streams."""
+    frame = frames[stream]
+    return PlaceFinder(
+        layout.dimensions,
+        tuple(native(cut, frames) for cut in layout.dimensions),
+        stream,
+        tuple(f.name for f in frame.fields if is_hashed(f.dataType)),
+        join.functions,
+    )
 
 
 class Router:
-    """Routes one stream's rows."""
+    """Routes one stream's rows.
 
-    def __init__(
-        self, layout: PartitionLayout, frames: Sequence[Frame], stream: int, functions: Mapping[str, Function]
-    ) -> None:
-        self._layout = layout
-        self._frame = frames[stream]
-        self._stream = stream
-        self._functions = functions
-        self._native = {cut: native(cut, frames) for cut in layout.dimensions}
-        keys = {cut.placements[stream].column: None for cut, plain in self._native.items() if not plain}
+    Parameters
+    ----------
+    copied
+        Whether the layout copies rows of any stream.
+    """
+
+    def __init__(self, finder: PlaceFinder, frame: Frame, copied: bool) -> None:
+        self._finder = finder
+        self._frame = frame
+        self._copied = copied
+        self._native = dict(zip(finder.dimensions, finder.native, strict=True))
+        keys = {
+            cut.placements[finder.stream].column: None for cut, plain in self._native.items() if not plain
+        }
         self._names = {key: f"windrow key {n}" for n, key in enumerate(keys) if key is not None}
         """Columns that hold computed join columns."""
 
@@ -119,24 +117,24 @@ class Router:
         """The row's partition; or an array of distinct ones, if the layout makes copies."""
         at: Column = sf.lit(0)
         many = False
-        for cut in self._layout.dimensions:
+        for cut in self._finder.dimensions:
             places, several = self._places(cut)
             if not many and not several:
                 at = at * cut.parts + places
             else:
                 at = _every(at if many else sf.array(at), places if several else sf.array(places), cut.parts)
                 many = True
-        if self._layout.replicates:
+        if self._copied:
             return at.cast("array<int>") if many else sf.array(at).cast("array<int>")
         return at.cast("int")
 
     def content(self) -> Column:
         """A hash of the whole row, the same in every reading of it."""
-        return sf.xxhash64(*(sf.col(quoted(f.name)) for f in self._frame.fields if is_hashed(f.dataType)))
+        return sf.xxhash64(*(sf.col(quoted(name)) for name in self._finder.hashable))
 
     def _places(self, cut: GridDimension) -> tuple[Column, bool]:
         """The row's place on one dimension, and whether that is an array."""
-        place = cut.placements[self._stream]
+        place = cut.placements[self._finder.stream]
         if place.how == "everywhere":
             return sf.array(*(sf.lit(k) for k in range(cut.parts))), True
         if place.how == "content":
@@ -147,27 +145,20 @@ class Router:
         return self._by_cell(cut, place)
 
     def _by_value(self, cut: GridDimension, key: JoinColumn) -> tuple[Column, bool]:
-        stream = self._stream
         value = self._plain(_plain_value, key) if self._native[cut] else self._key(key)
         # A row without a value is in no result. It may have any place, but one place for all would be skewed.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
             return home, False
-        rows, columns = spread_shape(cut)
-        own = _modulo(self.content(), rows if stream == cut.split[0] else columns)
-        if stream == cut.split[0]:
-            inside = [own * columns + k for k in range(columns)]
-        elif stream in cut.split:
-            inside = [own + k * columns for k in range(rows)]
-        else:
-            inside = [sf.lit(k) for k in range(rows * columns)]
-        spread = sf.array(*((home + k) % cut.parts for k in inside))
+        strips = cut.strips(self._finder.stream)
+        first = home + _modulo(self.content(), strips.count) * strips.step if strips.step else home
+        spread = sf.array(*((first + k * strips.copy_step) % cut.parts for k in range(strips.copies)))
         return sf.when(self._is_any(value, cut, key), spread).otherwise(sf.array(home)), True
 
     def _by_cell(self, cut: GridDimension, place: GridPlacement) -> tuple[Column, bool]:
-        assert place.column is not None
-        word = place.column
-        number = self._plain(_plain_number, word) if self._native[cut] else self._key(word)
+        key = place.column
+        assert key is not None
+        number = self._plain(_plain_number, key) if self._native[cut] else self._key(key)
         number = number.cast("double")
         lost = _modulo(self.content(), cut.parts)
         known = number.isNotNull() & ~sf.isnan(number)
@@ -200,7 +191,7 @@ class Router:
     def _computed(self, key: JoinColumn) -> Column:
         columns = sorted(references(key.node))
         types = [self._frame.arrow.field(name).type for _, name in columns]
-        functions = dict(self._functions)
+        functions = dict(self._finder.functions)
 
         def numbers(*arrays: pa.Array) -> pa.Array:
             # Only time zone names and offset widths can differ from the planned types.

@@ -27,7 +27,8 @@ BOUNDS = ("_low", "_high")
 
 
 def gathered(aggregates: Sequence[Aggregate]) -> list[Column]:
-    """The columns of a group: the list of sampled rows, and minima and maxima, which need no estimate."""
+    """The columns of a group after its keys: the list of sampled rows, then minima and maxima, which need no
+    estimate."""
     values = [
         _value(a).alias(aggregate_column(n)) for n, a in enumerate(aggregates) if a.function in ESTIMATED
     ]
@@ -59,27 +60,23 @@ class EstimateColumns:
     confidence: float
 
     def schema(self, groups: st.StructType) -> st.StructType:
-        kept = [f for f in groups.fields if f.name != SAMPLE and not self._is_figure(f.name)]
+        keys = groups.fields[: groups.names.index(SAMPLE)]
         figures = []
         for n, a in enumerate(self.aggregates):
             name = aggregate_column(n)
             kind = st.DoubleType() if a.function in ESTIMATED else groups[name].dataType
             figures += [st.StructField(name + bound, kind, True) for bound in ("", *BOUNDS)]
-        return st.StructType([*kept, *figures])
+        return st.StructType([*keys, *figures])
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs in the Python worker. Each row is a group."""
         for batch in batches:
-            kept = [name for name in batch.schema.names if name != SAMPLE and not self._is_figure(name)]
-            columns = [batch.column(name) for name in kept]
-            names = list(kept)
+            names = batch.schema.names[: batch.schema.get_field_index(SAMPLE)]
+            columns = batch.columns[: len(names)]
             for n, a in enumerate(self.aggregates):
                 columns += self._figures(n, a, batch)
                 names += [aggregate_column(n) + bound for bound in ("", *BOUNDS)]
             yield pa.RecordBatch.from_arrays(columns, names)
-
-    def _is_figure(self, name: str) -> bool:
-        return name in {aggregate_column(n) for n in range(len(self.aggregates))}
 
     def _figures(self, number: int, aggregate: Aggregate, batch: pa.RecordBatch) -> list[pa.Array]:
         name = aggregate_column(number)

@@ -68,16 +68,8 @@ def local_session(cores: int, name: str, heap: str | None = None) -> SparkSessio
     heap
         Heap of Spark's Java process, such as "4g"; None for Spark's default.
     """
-    _set_environment()
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    log = _logging(cache_directory(os.environ))
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
-    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log.as_uri()}")
-    if heap is not None:
-        builder = builder.config("spark.driver.memory", heap)
-    return builder.config("spark.sql.shuffle.partitions", str(cores)).getOrCreate()
+    options = _options(f"local[{cores}]", {} if heap is None else {"spark.driver.memory": heap})
+    return SparkSession.builder.appName(name).config(map=options).getOrCreate()
 
 
 @contextmanager
@@ -106,15 +98,9 @@ def open_session(
     if master is not None and master.startswith(CONNECT) and not check:
         _check_server(master)
         # The server has its own Java, Python and logging.
-        builder, options = builder.remote(master), dict(settings)
+        builder = builder.remote(master).config(map=dict(settings))
     else:
-        _set_environment()
-        options = {**_defaults(master, check), **settings}
-        log = _logging(cache_directory(os.environ)).as_uri()
-        java = "spark.driver.extraJavaOptions"
-        options[java] = f"{options.get(java, '')} -Dlog4j2.configurationFile={log}".strip()
-    for key, value in options.items():
-        builder = builder.config(key, value)
+        builder = builder.config(map=_options(master, settings, check))
     session = builder.getOrCreate()
     if (context := context_of(session)) is not None:
         context.setLogLevel("OFF")
@@ -149,11 +135,16 @@ def java_text(session: SparkSession, owner: str, method: str) -> str:
     return str(row[0])
 
 
-def _set_environment() -> None:
-    """Sets the Java and the Python that Spark uses; it reads both when its Java process starts."""
-    os.environ["JAVA_HOME"] = str(without_incubator(find_java(os.environ), cache_directory(os.environ)))
+def _options(master: str | None, settings: Mapping[str, str], check: bool = False) -> dict[str, str]:
+    """The configuration of a session. Also sets the Java and the Python that Spark uses; it reads both when
+    its Java process starts."""
+    cache = cache_directory(os.environ)
+    os.environ["JAVA_HOME"] = str(without_incubator(find_java(os.environ), cache))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    options = {**_defaults(master, check), **settings}
+    java, log = "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_logging(cache).as_uri()}"
+    return options | {java: f"{options.get(java, '')} {log}".strip()}
 
 
 def _running_session() -> SparkSession | None:

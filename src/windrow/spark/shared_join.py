@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import reduce
 from os import PathLike
 from typing import Any
@@ -27,10 +27,9 @@ from windrow.model.settings import documents
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.frame_watermarks import with_frame_watermarks
+from windrow.spark.frame_settings import with_frame_settings
 from windrow.spark.frames import (
     MESSAGE,
-    UnionColumns,
     check_frames,
     control_documents,
     is_streaming,
@@ -39,49 +38,7 @@ from windrow.spark.frames import (
 )
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
-from windrow.spark.session_rules import with_session_rules
 from windrow.spark.shared_partition import QUERY, JoinOnSpark, SharedQueries
-from windrow.spark.task import JoinTask
-
-
-@dataclass(frozen=True)
-class PreparedSharedJoin(PreparedJoin):
-    """A join with the queries that share it; it prints both."""
-
-    group: QueryGroup | None = None
-    columns: tuple[tuple[StructField, pa.DataType], ...] = ()
-    """Columns of the result, except the query's name."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.group}\n{self.partitioning}"
-
-    def frame(self) -> DataFrame:
-        """Each result once for each query that gets it."""
-        handed = super().frame()
-        others = [name for name in handed.columns if name != QUERY]
-        return handed.select(sf.explode(QUERY).alias(QUERY), *(sf.col(quoted(name)) for name in others))
-
-    @property
-    def arrow(self) -> pa.Schema:
-        """Schema of the result."""
-        return pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in self.columns)])
-
-    @property
-    def as_sibling(self) -> JoinOnSpark:
-        """This join as the others of the same call see it."""
-        assert self.group is not None
-        like = next(iter(self.group.subscriptions.values())).query
-        schemas = _result_schemas(self)
-        return JoinOnSpark(like, schemas, self.arrow, tuple(self.group.subscriptions))
-
-    def task(self, slots: UnionColumns) -> tuple[JoinTask, StructType]:
-        assert self.group is not None
-        kind = SharedQueries(dict(self.group.subscriptions), self.arrow, **self.settings)
-        task = replace(super().task(slots)[0], kind=kind)
-        carried = StructField(COLUMN, StringType(), True)
-        fields = [StructField(QUERY, ArrayType(StringType()), True), *(f for f, _ in self.columns), carried]
-        return task, StructType(fields)
 
 
 def prepare_shared(
@@ -93,7 +50,7 @@ def prepare_shared(
     max_backlog: int | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
-) -> list[PreparedSharedJoin]:
+) -> list[PreparedJoin]:
     """Group the queries, check them against the frames, and lay out each join."""
     run = execution or Execution()
     check_frames(frames)
@@ -112,7 +69,7 @@ def prepare_shared(
         raise QueryError(
             f"no query speaks of '{unused[0]}'; the queries' streams are {sorted(used)}", Option("frames")
         )
-    found = []
+    laid_out, siblings = [], []
     title = run.name or "shared"
     for number, g in enumerate(groups):
         like = next(iter(g.subscriptions.values())).query
@@ -120,10 +77,17 @@ def prepare_shared(
         own = {alias: frames[alias] for alias in query.aliases if alias in frames}
         called = title if number == 0 else f"{title}-{number + 1}"
         laid = prepare(own, query, replace(run, name=called), control)
-        found.append(PreparedSharedJoin(**{**vars(laid), "group": g, "columns": _columns(g, laid)}))
-    joins = tuple(laid.as_sibling for laid in found)
-    settings = {"schedule": schedule, "deadline": deadline, "max_backlog": max_backlog, "joins": joins}
-    return [replace(laid, settings=settings | {"number": number}) for number, laid in enumerate(found)]
+        columns = _columns(g, laid)
+        arrow = pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in columns)])
+        fields = [StructField(QUERY, ArrayType(StringType()), True), *(f for f, _ in columns)]
+        laid_out.append(replace(laid, title=str(g), result=StructType(fields)))
+        siblings.append(JoinOnSpark(like, laid.join.result_schemas, arrow, tuple(g.subscriptions)))
+    joins = tuple(siblings)
+    settings = (schedule, deadline, max_backlog, joins)
+    return [
+        replace(laid, kind=SharedQueries(dict(g.subscriptions), joins[number].columns, *settings, number))
+        for number, (g, laid) in enumerate(zip(groups, laid_out, strict=True))
+    ]
 
 
 @checks_keywords("wr.share")
@@ -184,9 +148,15 @@ def share(
     return union_of(prepared)
 
 
-def union_of(prepared: Sequence[PreparedSharedJoin]) -> DataFrame:
-    """The results of several joins in one frame; columns that one lacks are null."""
-    return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), [p.frame() for p in prepared])
+def union_of(prepared: Sequence[PreparedJoin]) -> DataFrame:
+    """The results of several joins in one frame, each result once for each query that gets it; columns that
+    a join lacks are null."""
+    parts = []
+    for join in prepared:
+        results = join.frame()
+        others = [quoted(name) for name in results.columns if name != QUERY]
+        parts.append(results.select(sf.explode(QUERY).alias(QUERY), *others))
+    return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), parts)
 
 
 def _with_beats(
@@ -210,27 +180,19 @@ def _with_beats(
     return empty if control is None else control_documents(control, streaming=True).union(empty)
 
 
-def _settled(asked: Query | Subscription, frames: Mapping[str, DataFrame]) -> Query | Subscription:
-    """With what the frames and their session decide."""
-
-    def settled(query: Query) -> Query:
-        spark = session_of(next(iter(frames.values())))
-        return with_session_rules(with_frame_watermarks(query, frames), spark)
-
+def _settled(
+    asked: Query | Subscription, frames: Mapping[str, DataFrame | FileStream]
+) -> Query | Subscription:
+    """With the settings of the frames. What is neither is refused later, by its name."""
+    spark = session_of(next(iter(frames.values())))
     if isinstance(asked, Subscription):
-        return replace(asked, query=settled(asked.query))
-    return settled(asked) if isinstance(asked, Query) else asked
-
-
-def _result_schemas(laid: PreparedJoin) -> dict[str, pa.Schema]:
-    """Schemas of the streams that results have a column of."""
-    shown = laid.query.kind.result_aliases
-    return {frame.alias: frame.arrow for frame in laid.frames if frame.alias in shown}
+        return replace(asked, query=with_frame_settings(asked.query, frames, spark))
+    return with_frame_settings(asked, frames, spark) if isinstance(asked, Query) else asked
 
 
 def _columns(g: QueryGroup, laid: PreparedJoin) -> tuple[tuple[StructField, pa.DataType], ...]:
     """What the queries of a group select, each name once."""
-    schemas = _result_schemas(laid)
+    schemas = laid.join.result_schemas
     fields = {frame.alias: StructType(list(frame.fields)) for frame in laid.frames}
     found: dict[str, tuple[StructField, pa.DataType]] = {}
     for name, asked in g.subscriptions.items():

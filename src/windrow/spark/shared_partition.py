@@ -27,8 +27,7 @@ from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
 from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
-from windrow.spark.partition_join import Batches, PartitionJoin, rows_at_once
-from windrow.spark.task_control import MAX_REASONS
+from windrow.spark.partition_join import MAX_REASONS, Batches, PartitionJoin, rows_at_once
 
 QUERY = "query"
 """The column of the result's query. A worker returns each result once, with all its queries, because

@@ -23,7 +23,7 @@ from windrow.model.join_kind import CERTAIN
 from windrow.model.result_groups import ResultGroups
 from windrow.model.units import format_duration
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.frame_watermarks import check_one_watermark
+from windrow.spark.frame_settings import check_one_watermark
 from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.result_groups import EDGES, group_results

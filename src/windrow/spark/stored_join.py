@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from windrow.engine.redistribution import old_ranks, redistributed
 from windrow.engine.shared.redistribution import redistributed_group
@@ -25,11 +23,11 @@ from windrow.errors import QueryError, StateError
 from windrow.model.execution import Execution
 from windrow.model.query import Query, Stream, Window
 from windrow.planning.bound_query import BoundQuery
-from windrow.spark.files.packed_rows import place_finder
 from windrow.spark.files.places import PlaceFinder
+from windrow.spark.frames import StreamTypes
 from windrow.spark.partitioning import PartitionLayout, choose_layout, may_copy
 from windrow.spark.redistribution import LayoutMoves, layout_moves
-from windrow.spark.routing import StreamTypes, described
+from windrow.spark.routing import described, place_finder
 from windrow.state.inspect import joins_in
 from windrow.state.paths import JoinId, plain
 from windrow.state.rescale import Rescale, StoredVersion
@@ -95,12 +93,11 @@ class StoredJoin:
 
     @property
     def _types(self) -> list[StreamTypes]:
-        return [StoredColumns(schema) for schema in self._schemas]
+        return [StreamTypes.of_schema(schema) for schema in self._schemas]
 
     def rescale(self, execution: Execution, threads: int) -> Rescaled:
-        bound = self.bound
         chosen = (execution.partitions or 1, execution.partitioning, execution.skewed)
-        layout = choose_layout(bound.query, bound.predicate, bound.classes, *chosen)
+        layout = choose_layout(self.bound, *chosen)
         after = StoredLayout(layout.partitions, described(layout, self._types))
         before = self.stored.layout
         changed = not before.same_as(after)
@@ -157,20 +154,6 @@ class StoredJoin:
     def _moves_to_one(self) -> LayoutMoves:
         one = PartitionLayout(self.bound.query.aliases, 1, ())
         return layout_moves(self.bound, self._finders(one), self.stored.layout, 0)
-
-
-@dataclass(frozen=True)
-class StoredColumns:
-    """The columns of a stored stream, in the types that Spark gives them."""
-
-    arrow: pa.Schema
-
-    @cached_property
-    def fields(self) -> tuple[Any, ...]:
-        return tuple(from_arrow_schema(self.arrow, prefer_timestamp_ntz=True))
-
-    def type_of(self, column: str) -> Any:
-        return next(field.dataType for field in self.fields if field.name == column)
 
 
 def stored_joins(path: str | Storage, query: str | None = None, join: str | None = None) -> list[StoredJoin]:

@@ -15,19 +15,16 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Self
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
 from windrow.engine.redistribution import Moves
-from windrow.engine.rows import RowReader, event_times
 from windrow.engine.runner import JoinRunner
 from windrow.errors import StateError
 from windrow.model.limits import MemoryLimit
@@ -35,16 +32,17 @@ from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder
+from windrow.spark.first_copies import dropped_for_time, first_copy_counts
 from windrow.spark.hot_keys import hottest
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.operator_cache import CachedJoin, OperatorCache, open_store
-from windrow.spark.partition_join import JoinKind, PartitionJoin, SingleQuery
-from windrow.spark.partition_report import PartitionReport
+from windrow.spark.partition_join import JoinKind, PartitionJoin, SingleQuery, apply_controls
+from windrow.spark.partition_report import partition_metrics
 from windrow.spark.redistribution import layout_moves
-from windrow.spark.task_control import apply_controls
 from windrow.spark.task_input import TaskInput, gather
+from windrow.spark.union import UnionColumns
 from windrow.state.batch_summary import Demands
 from windrow.state.commit_log import Start
 from windrow.state.paths import GROUP, JoinId
@@ -75,8 +73,8 @@ class JoinTask:
 
     Parameters
     ----------
-    schemas, slots
-        Per stream: its columns, and their slots in the union.
+    schemas
+        Per stream, its columns.
     keys
         Per stream: the join column that rows are partitioned by, if any.
     state
@@ -85,7 +83,6 @@ class JoinTask:
 
     query: Query
     schemas: tuple[pa.Schema, ...]
-    union_columns: tuple[tuple[int, ...], ...]
     keys: tuple[JoinColumn | None, ...]
     partitions: int
     name: str
@@ -98,24 +95,19 @@ class JoinTask:
     """Memory pool shared with other joins."""
     parallel_tasks: int = 1
     """Number of tasks that run at the same time."""
-    text: int = -1
-    """The slot of control messages; -1 without any."""
-    blob_times: Mapping[int, str] = field(default_factory=dict)
-    """Streams whose rows arrive in blobs, with the columns of their times."""
+    union: UnionColumns = field(default_factory=UnionColumns)
+    """The columns of the input."""
     kind: JoinKind = field(default_factory=SingleQuery)
     """A single query, or several that share the join."""
     late_rows: str | Storage | None = None
     """Where late rows and rows too far ahead are stored; None to discard them."""
-    clock_column: str | None = None
-    """The column in which beats carry the clock, if rows too far ahead are kept."""
     token: str = field(default_factory=lambda: uuid4().hex)
     """Identifies this call of `join`, because a worker may cache joins of several queries."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded_objects()
         began = time.perf_counter()
-        columns = self.schemas, self.union_columns
-        arrived = gather(batches, *columns, self.text, self.blob_times, self.clock_column)
+        arrived = gather(batches, self.schemas, self.union)
         read = time.perf_counter()
         task = self.of(arrived.partition or 0)
         if task.state is None:
@@ -138,26 +130,26 @@ class JoinTask:
         runner = join.runner
         limit = self._set_memory_share(runner, Demands(), self.query.memory_limit)
         errors = apply_controls(join, arrived.control_messages)
-        before, counted = runner.metrics(), self._counted(runner, arrived)
+        before = runner.metrics()
+        counted = first_copy_counts(self.query, self.schemas, runner, arrived)
         began = time.perf_counter()
         allowed = self._deadline_share(arrived)
-        rows = self._named(arrived)
-        results = [join.process(rows, _less(allowed, reading)), join.finish()]
+        results = [join.process(self._named(arrived), _less(allowed, reading)), join.finish()]
         yield self._report(
-            PartitionReport(
-                batch=None,
-                partition=arrived.partition,
-                before=before,
-                after=runner.metrics(),
-                counted=counted,
-                seconds=(reading, 0.0, time.perf_counter() - began, 0.0),
-                allowed=allowed,
-                limit=limit,
-                control_errors=errors + join.control_errors(),
-                queries=join.query_metrics(),
-                hot=hottest(self.query, self.keys, arrived.rows),
-                learned_models=self._learned(runner, arrived.partition, 0),
-            )
+            join,
+            arrived,
+            batch=None,
+            before=before,
+            after=runner.metrics(),
+            counted=counted,
+            limit=limit,
+            allowed=allowed,
+            control_errors=errors + join.control_errors(),
+            seconds_read_input=reading,
+            seconds_load_state=0.0,
+            seconds_process=time.perf_counter() - began,
+            seconds_commit_state=0.0,
+            state_cache_hit=False,
         )
         for found in results:
             yield from found
@@ -165,6 +157,7 @@ class JoinTask:
     def run_micro_batch(
         self, root: str | Storage, now: MicroBatch, arrived: TaskInput, reading: float, cache: OperatorCache
     ) -> Iterator[pa.RecordBatch]:
+        """Process the input of one micro-batch. `reading` is how long it took to read, in seconds."""
         began = time.perf_counter()
         scope = JoinId(now.query, self.name)
         tracked = any(stream.source_partition for stream in self.query.streams.values())
@@ -174,40 +167,48 @@ class JoinTask:
         if arrived.partition is None:
             raise StateError("this task received no rows, not even the beat with its partition")
         start = log.begin(now.run, now.batch, arrived.partition)
+        # Load the windows.
         cache.drop_outdated(self.token, scope, now.batch)
         kept = cache.checkout(self.token, log, arrived.partition)
         known = kept.content
         join = self._load(kept, start)
+        hit = known is not None and kept.content == known
         runner = join.runner
         changes, runner.changes = runner.changes, ()
         before = runner.metrics()
+        # Take over what other partitions know, and the limits of this micro-batch.
         runner.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
         if tracked:
             runner.advance_partition_times(log.partition_times(start))
         demands = Demands() if start.moved_to(log.layout) else start.demands(arrived.partition)
-        whole = self._pooled(scope)
+        whole = self.query.memory_limit if self.pool is None else self.pool.share(scope)
         limit = self._set_memory_share(runner, demands, whole)
         if whole is not None and limit is not None:
+            # Room for this partition beside those that the worker keeps.
             cache.limit(self.token, scope, whole.size / self.parallel_tasks - limit.size)
         errors = apply_controls(join, arrived.control_messages)
-        counted = self._counted(runner, arrived)
+        # Late rows are counted before processing, which advances the watermark.
+        counted = first_copy_counts(self.query, self.schemas, runner, arrived)
         runner.count_ahead({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
-        late = None if self.late_rows is None else self._late_rows_table(runner, arrived)
-        found = time.perf_counter()
+        late = None
+        if self.late_rows is not None:
+            late = dropped_for_time(self.query, self.schemas, runner, arrived)
+        loaded = time.perf_counter()
         allowed = self._deadline_share(arrived)
-        left = _less(allowed, reading + found - began + kept.committing)
+        left = _less(allowed, reading + loaded - began + kept.committing)
         results = join.process(self._named(arrived), left)
         processed = time.perf_counter()
         after = runner.metrics()
-        times = [after.streams[alias].max_event_time for alias in self.query.aliases]
-        hit = kept.content is not None and kept.content == known
-        measured = runner.memory_demand()
-        demand = None if measured is None else math.ceil(measured)
+        # Commit. Late rows come first, because their readers do not know the commit log.
         if late is not None and self.late_rows is not None:
             place = cache.late_rows(self.token, self.late_rows, scope)
             place.publish(log, start, arrived.partition, late)
+        times = [after.streams[alias].max_event_time for alias in self.query.aliases]
+        measured = runner.memory_demand()
+        demand = None if measured is None else math.ceil(measured)
         by_source = runner.watermarks.partition_times if tracked else ()
         kept.content = kept.store.commit(start.version, join.capture(), times, demand, by_source).content
+        kept.batch = now.batch
         if self.query.disk_limit is not None and runner.join is not None:
             # What is stored on a local disk need not be in memory, nor in a spill file.
             runner.join.windows.replace_parts(kept.store.map_written())
@@ -215,29 +216,26 @@ class JoinTask:
         kept.committing = time.perf_counter() - processed
         if demand is not None:
             self._share_forecast(scope, runner, demands, arrived.partition, demand)
-        kept.batch = now.batch
-        if whole is not None:
-            kept.held = after.memory_bytes if whole.kind == "bytes" else after.window_rows
         cache.checkin(self.token, arrived.partition, kept)
         if whole is not None:
+            kept.held = after.memory_bytes if whole.kind == "bytes" else after.window_rows
             cache.limit(self.token, scope, whole.size / self.parallel_tasks)
         yield self._report(
-            PartitionReport(
-                batch=now.batch,
-                partition=arrived.partition,
-                before=before,
-                after=after,
-                counted=counted,
-                seconds=(reading, found - began, processed - found, time.perf_counter() - processed),
-                allowed=allowed,
-                limit=limit,
-                control_errors=errors + join.control_errors(),
-                queries=join.query_metrics(),
-                hot=hottest(self.query, self.keys, arrived.rows),
-                learned_models=self._learned(runner, arrived.partition, now.batch),
-                state_cache_hit=hit,
-                changes=changes,
-            )
+            join,
+            arrived,
+            batch=now.batch,
+            before=before,
+            after=after,
+            counted=counted,
+            limit=limit,
+            allowed=allowed,
+            control_errors=errors + join.control_errors(),
+            seconds_read_input=reading,
+            seconds_load_state=loaded - began,
+            seconds_process=processed - loaded,
+            seconds_commit_state=time.perf_counter() - processed,
+            state_cache_hit=hit,
+            changes=changes,
         )
         yield from results
         log.summaries.leave(start.version, arrived.partition, tracked)
@@ -285,9 +283,6 @@ class JoinTask:
         """What a partition takes over of a state in another layout."""
         return layout_moves(BoundQuery.of(self.query, self.schemas), self.places, before, partition)
 
-    def _pooled(self, scope: JoinId) -> MemoryLimit | None:
-        return self.query.memory_limit if self.pool is None else self.pool.share(scope)
-
     def _share_forecast(
         self, scope: JoinId, runner: JoinRunner, demands: Demands, partition: int, demand: int
     ) -> None:
@@ -326,68 +321,28 @@ class JoinTask:
             return limit.seconds(rows) * self.parallel_tasks
         return limit.seconds(0) * min(1.0, self.parallel_tasks / self.partitions)
 
-    # -- counting ---------------------------------------------------------------------------------------
-
     def _named(self, arrived: TaskInput) -> dict[str, pa.RecordBatch]:
         return {self.query.aliases[s]: rows for s, rows in arrived.rows.items()}
 
-    def _counted(self, runner: JoinRunner, arrived: TaskInput) -> dict[str, dict[str, int]]:
-        """Counts of first copies, for streams whose rows are copied, and of files skipped."""
-        found: dict[str, dict[str, int]] = {}
-        for stream, (_, ahead) in arrived.ahead.items():
-            if stream not in arrived.rows:
-                found[self.query.aliases[stream]] = {"rows_in": ahead, "rows_ahead": ahead}
-        for stream, firsts in arrived.firsts.items():
-            alias, (_, ahead) = self.query.aliases[stream], arrived.ahead.get(stream, (0, 0))
-            column = arrived.rows[stream].column(self.query.streams[alias].time)
-            timed = column.is_valid().to_numpy(zero_copy_only=False)
-            earliest = runner.watermark(alias)
-            late = 0 if earliest is None else int((firsts & timed & (event_times(column) < earliest)).sum())
-            found[alias] = {
-                "rows_in": int(firsts.sum()) + ahead,
-                "rows_ahead": ahead,
-                "rows_late": late,
-                "rows_null_time": int((firsts & ~timed).sum()),
-                "rows_failed": self._failed(stream, arrived.rows[stream], firsts & timed, earliest),
-            }
-        for stream, skipped in arrived.files_skipped.items():
-            found.setdefault(self.query.aliases[stream], {})["files_skipped"] = skipped
-        return found
+    # -- metrics ----------------------------------------------------------------------------------------
 
-    def _failed(self, stream: int, rows: pa.RecordBatch, firsts: np.ndarray, earliest: int | None) -> int:
-        """Number of first copies in time for which an expression fails."""
-        reader = RowReader(BoundQuery.of(self.query, self.schemas), stream)
-        if not reader.may_fail:
-            return 0
-        if earliest is not None:
-            column = rows.column(self.query.streams[self.query.aliases[stream]].time)
-            firsts = firsts & (event_times(column) >= earliest)
-        return reader.failed(rows.filter(pa.array(firsts)))
-
-    def _late_rows_table(self, runner: JoinRunner, arrived: TaskInput) -> pa.Table:
-        """The rows that the micro-batch drops because of their time; first copies only."""
-        dropped = []
-        for stream, rows in arrived.rows.items():
-            bound, origin = runner.watermarks.bound(stream)
-            column = rows.column(self.query.streams[self.query.aliases[stream]].time)
-            if bound is None:
-                continue
-            late = column.is_valid().to_numpy(zero_copy_only=False) & (event_times(column) < bound)
-            if stream in arrived.firsts:
-                late &= arrived.firsts[stream]
-            if late.any():
-                dropped.append(DroppedRows(stream, LATE, rows.filter(pa.array(late)), bound, origin))
-        allowed, now = self.query.head_start, arrived.clock
-        if now is not None and allowed is not None:
-            for stream, rows in arrived.ahead_rows.items():
-                dropped.append(DroppedRows(stream, AHEAD, rows, now + allowed, now))
-        return late_rows_table(self.query, self.schemas, dropped)
-
-    def _report(self, report: PartitionReport) -> pa.RecordBatch:
-        """The metrics row of the partition."""
-        document = report.metrics(self.query).to_json()
+    def _report(
+        self, join: PartitionJoin, arrived: TaskInput, batch: int | None, **own: Any
+    ) -> pa.RecordBatch:
+        """The metrics row of the partition. `own` are parameters of `partition_metrics`."""
+        hot_key, share = hottest(self.query, self.keys, arrived.rows)
+        metrics = partition_metrics(
+            self.query,
+            batch=batch,
+            partition=arrived.partition,
+            queries=join.query_metrics(),
+            hot_key=hot_key,
+            hot_key_share=share,
+            learned_models=self._learned(join.runner, arrived.partition or 0, batch or 0),
+            **own,
+        )
         columns = self.kind.columns(self.query, self.schemas)
-        arrays = [*(pa.nulls(1, kind) for kind in columns.types), pa.array([document], pa.string())]
+        arrays = [*(pa.nulls(1, kind) for kind in columns.types), pa.array([metrics.to_json()], pa.string())]
         return pa.RecordBatch.from_arrays(arrays, [*columns.names, COLUMN])
 
     def _learned(self, runner: JoinRunner, partition: int, batch: int) -> dict[str, Any] | None:

@@ -6,28 +6,15 @@ batch holds rows of a single stream and needs no filter. Rows of files arrive in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.engine.rows import event_times
 from windrow.spark.files.blobs import Unpacked, unpack
-
-ROUTE = "route"
-"""The column of a row's partition and stream, as partition * 32 + stream. One column instead of two, because
-every column of a row costs time on its way to Python."""
-STREAM_BITS = 5
-AHEAD = 16
-"""Added to the stream number of a row that is too far ahead: it is counted and dropped."""
-BEAT = (1 << STREAM_BITS) - 1
-"""The stream number of a row that carries nothing but the task's partition."""
-COPY = "copy"
-"""The number of a row's copy, from 0. Present only if rows are copied."""
-CONTENT = "content"
-"""A hash of the row, which orders rows of equal time. Present only with row windows."""
+from windrow.spark.union import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS, UnionColumns
 
 
 @dataclass(frozen=True)
@@ -53,27 +40,8 @@ class TaskInput:
     """Control messages, in no order."""
 
 
-def gather(
-    batches: Iterator[pa.RecordBatch],
-    schemas: Sequence[pa.Schema],
-    slots: Sequence[Sequence[int]],
-    text: int = -1,
-    times: Mapping[int, str] = MappingProxyType({}),
-    clock: str | None = None,
-) -> TaskInput:
-    """Read all input.
-
-    Parameters
-    ----------
-    slots
-        Each stream's columns in the union.
-    text
-        The column of control messages. These have the stream number after the last stream.
-    times
-        The streams whose rows arrive in blobs, with the columns of their times.
-    clock
-        The column in which beats carry the micro-batch's clock.
-    """
+def gather(batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], union: UnionColumns) -> TaskInput:
+    """Read all input. Control messages have the stream number after the last stream."""
     partition: int | None = None
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -84,23 +52,13 @@ def gather(
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
     beats = pieces.pop(BEAT, [])
-    now = None if clock is None or not beats else _clock(beats[0].column(clock))
-    documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
+    now = None if union.clock is None or not beats else _clock(beats[0].column(union.clock))
+    documents = [rows.column(union.text) for rows in pieces.pop(len(schemas), [])]
     messages = tuple(d for c in documents for d in c.to_pylist() if d)
     arrived = TaskInput(partition, control_messages=messages, clock=now)
     for stream in sorted(pieces):
-        own, held = stream % AHEAD, pieces.pop(stream)
-        copied, ordered = (name in held[0].schema.names for name in (COPY, CONTENT))
-        blobs = [batch.column(slots[own][0]).cast(pa.binary()) for batch in held] if own in times else []
-        if blobs:
-            found = unpack(blobs, schemas[own], times[own], copied, ordered)
-        else:
-            union = pa.concat_batches(held)
-            found = Unpacked(
-                _own(union, schemas[own], slots[own]),
-                union.column(COPY) if copied else None,
-                union.column(CONTENT) if ordered else None,
-            )
+        own = stream % AHEAD
+        found = _unpacked(pieces.pop(stream), own, schemas[own], union)
         rows, copies = found.rows, found.copies
         if stream >= AHEAD:
             if found.skipped:
@@ -135,8 +93,19 @@ def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield int(stream), batch.filter(pa.array(streams == stream))
 
 
-def _own(rows: pa.RecordBatch, schema: pa.Schema, slots: Sequence[int]) -> pa.RecordBatch:
+def _unpacked(
+    held: Sequence[pa.RecordBatch], stream: int, schema: pa.Schema, union: UnionColumns
+) -> Unpacked:
+    slots = union.slots[stream]
+    if stream in union.blob_times:
+        blobs = [batch.column(slots[0]).cast(pa.binary()) for batch in held]
+        return unpack(blobs, schema, union.blob_times[stream], union.copied, union.ordered)
+    rows = pa.concat_batches(held)
     columns = [rows.column(slot) for slot in slots]
     # Types differ from the planned schema at most in the names of time zones and the widths of offsets.
     cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, schema.types, strict=True)]
-    return pa.RecordBatch.from_arrays(cast, schema=schema)
+    return Unpacked(
+        pa.RecordBatch.from_arrays(cast, schema=schema),
+        rows.column(COPY) if union.copied else None,
+        rows.column(CONTENT) if union.ordered else None,
+    )

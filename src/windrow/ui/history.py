@@ -31,6 +31,11 @@ MOST_CONTROL_ERRORS = 5
 """The last reasons why control messages were refused."""
 MOST_PARTITIONS = 64
 """Partitions that are shown one by one: those with the most rows."""
+PARTITION_FIELDS = (
+    "partition", "batch", "memory_limit", "memory_limit_size", "deadline_seconds", "hot_key", "hot_key_share",
+    "seconds", *(m.name for m in metrics_of(BatchCounts)),
+)  # fmt: skip
+"""Of a partition on the page."""
 
 
 class JoinHistory:
@@ -53,6 +58,9 @@ class JoinHistory:
 
     def add(self, report: Mapping[str, Any], join: Mapping[str, Any], at: float, span: float) -> None:
         for part in join["partitions"]:
+            # A file of another version may lack a field. It is refused here, where its line is known.
+            _ = [part[name] for name in PARTITION_FIELDS]
+            _ = [stream["max_event_time"] for stream in part["streams"].values()]
             number = part["partition"]
             self.partitions[number] = part
             if part["learned_models"]:
@@ -84,7 +92,7 @@ class JoinHistory:
             self.points = [first.and_then(second) for first, second in pairs]
             self._each *= 2
 
-    def now(self) -> dict[str, Any]:
+    def page_data(self) -> dict[str, Any]:
         """The current values, for the page."""
         assert self.total is not None and self.latest is not None
         points = [*self.points, *([self._gathering] if self._gathering else [])]
@@ -152,6 +160,7 @@ class History:
                 since_last = seconds if self._last is None else (began - self._last) / 1000
                 # Negative if the query was restarted from an older checkpoint.
                 span = since_last if since_last > 0 else seconds
+                results_late = int(report["results_late"])
                 for name, join in report["joins"].items():
                     self.joins.setdefault(name, JoinHistory()).add(report, join, began + 1000 * seconds, span)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -160,7 +169,7 @@ class History:
                     "`windrow run --metrics` wrote"
                 ) from error
             self.batches += 1
-            self.results_late += report["results_late"]
+            self.results_late += results_late
             self._last = began
             self._count += 1
             if self.state == "waiting":
@@ -178,7 +187,7 @@ class History:
             self.began, self._last = time.time() * 1000, None
             self._count += 1
 
-    def look(self, seen: str | None = None) -> dict[str, Any]:
+    def page_data(self, seen: str | None = None) -> dict[str, Any]:
         """The data of the page. Only the state of the run if `seen` is the current mark: nothing is new."""
         with self.lock:
             mark = f"{self.id}-{self._count}"
@@ -197,7 +206,7 @@ class History:
             return {
                 "mark": mark,
                 "run": run,
-                "joins": {name: join.now() for name, join in self.joins.items()},
+                "joins": {name: join.page_data() for name, join in self.joins.items()},
             }
 
 
@@ -209,12 +218,7 @@ def _forget(kept: dict[Any, Any], most: int) -> None:
 
 def _partition(part: Mapping[str, Any]) -> dict[str, Any]:
     """A partition on the page."""
-    names = (
-        "partition", "batch", "memory_limit", "memory_limit_size", "deadline_seconds", "hot_key",
-        "hot_key_share", "seconds",
-        *(m.name for m in metrics_of(BatchCounts)),
-    )  # fmt: skip
-    shown: dict[str, Any] = json_value({name: part[name] for name in names}, DIGITS)
+    shown: dict[str, Any] = json_value({name: part[name] for name in PARTITION_FIELDS}, DIGITS)
     return shown
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
-
 import windrow
 from windrow.model.metric_fields import Metric, metrics_of
 from windrow.model.metrics import JoinCounts, StreamCounts
@@ -13,32 +9,6 @@ from windrow.ui.batch_point import limit_in_rows
 from windrow.ui.history import History, JoinHistory
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-Labels = Mapping[str, str]
-
-
-class AddSample(Protocol):
-    """Adds a sample to a metric, unless it is None."""
-
-    def __call__(self, family: str, value: float | None, **labels: str) -> None: ...
-
-
-@dataclass
-class MetricFamily:
-    """One metric with its samples."""
-
-    name: str
-    kind: str
-    help: str
-    samples: list[tuple[Labels, float]] = field(default_factory=list)
-
-    def lines(self) -> Iterator[str]:
-        yield f"# HELP {self.name} {self.help}"
-        yield f"# TYPE {self.name} {self.kind}"
-        for labels, value in self.samples:
-            named = ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items())
-            yield f"{self.name}{{{named}}} {_number(value)}" if named else f"{self.name} {_number(value)}"
-
-
 FAMILIES = {
     "info": ("gauge", "Always 1; the version is a label."),
     "up": ("gauge", "1 while the query runs, 0 when it waits for its first batch or has ended."),
@@ -77,28 +47,46 @@ def family_name(metric: Metric) -> str:
     return f"{metric.name}_total" if metric.counter else metric.name
 
 
+class _Samples:
+    """Samples of all metrics, and their text."""
+
+    def __init__(self) -> None:
+        declared = metrics_of(JoinCounts)
+        kinds = {family_name(m): ("counter" if m.counter else "gauge", m.help) for m in declared}
+        self._families = FAMILIES | kinds
+        self._lines: dict[str, list[str]] = {name: [] for name in self._families}
+
+    def add(self, family: str, value: float | None, **labels: str) -> None:
+        """Add a sample, unless it is None."""
+        if value is not None:
+            named = ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items())
+            self._lines[family].append(f"windrow_{family}{{{named}}} {_number(float(value))}")
+
+    def __str__(self) -> str:
+        found = []
+        for name, lines in self._lines.items():
+            if lines:
+                kind, help = self._families[name]
+                found += [f"# HELP windrow_{name} {help}", f"# TYPE windrow_{name} {kind}", *lines]
+        return "\n".join(found) + "\n"
+
+
 def exposition(history: History) -> str:
     """All metrics, as text."""
-    declared = {family_name(m): ("counter" if m.counter else "gauge", m.help) for m in metrics_of(JoinCounts)}
-    known = FAMILIES | declared
-    families = {name: MetricFamily(f"windrow_{name}", kind, help) for name, (kind, help) in known.items()}
-
-    def add(family: str, value: float | None, **labels: str) -> None:
-        if value is not None:
-            families[family].samples.append((labels, float(value)))
-
+    samples = _Samples()
+    add = samples.add
     with history.lock:
         add("info", 1, version=windrow.__version__, query=history.name)
         add("up", history.state == "running", query=history.name)
         add("batches_total", history.batches, query=history.name)
         add("results_late_total", history.results_late, query=history.name)
         for name, join in history.joins.items():
-            _add_join(add, name, join)
-    return "\n".join(line for family in families.values() if family.samples for line in family.lines()) + "\n"
+            _add_join(samples, name, join)
+    return str(samples)
 
 
-def _add_join(add: AddSample, name: str, join: JoinHistory) -> None:
-    total, latest = join.total, join.latest
+def _add_join(samples: _Samples, name: str, join: JoinHistory) -> None:
+    add, total, latest = samples.add, join.total, join.latest
     assert total is not None and latest is not None
     by_stream = metrics_of(StreamCounts)
     for metric in metrics_of(JoinCounts):

@@ -80,7 +80,7 @@ def _add(history: History, line: str, location: LineLocation, last: bool) -> Non
 
 def page(history: History) -> str:
     """The self-contained page, as text."""
-    return standalone(f"{history.name} · windrow", SCRIPTS, history.look())
+    return standalone(f"{history.name} · windrow", SCRIPTS, history.page_data())
 
 
 def write_page(history: History, out: Path) -> Path:

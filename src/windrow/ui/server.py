@@ -72,7 +72,7 @@ class Server:
     def data(self, seen: str | None) -> dict[str, Any]:
         """The data of the page."""
         self._last_request = time.monotonic()
-        shown = self.history.look(seen)
+        shown = self.history.page_data(seen)
         if shown["run"]["state"] not in ("waiting", "running"):
             self._end_delivered.set()
         return shown

@@ -77,9 +77,7 @@ def read_orc(source: Any, wanted: Sequence[str], part: int, parts: int, zone: st
 
 def read_arrow(source: Any, wanted: Sequence[str], part: int, parts: int) -> Iterator[pa.Table]:
     """Arrow IPC, as a file or as a stream."""
-    head = source.read(6)
-    source.seek(0)
-    if head == b"ARROW1":
+    if _is_arrow_file(source):
         schema = pa.ipc.open_file(source).schema
         chosen = list(in_file(wanted, schema.names))
         options = pa.ipc.IpcReadOptions(included_fields=[schema.names.index(n) for n in chosen])
@@ -94,6 +92,18 @@ def read_arrow(source: Any, wanted: Sequence[str], part: int, parts: int) -> Ite
         batches = [batch.select(chosen) for batch in stream]
     for batch in batches:
         yield pa.Table.from_batches([batch]) if chosen else _rows_without_columns(batch.num_rows)
+
+
+def arrow_schema(source: Any) -> pa.Schema:
+    opened = (pa.ipc.open_file if _is_arrow_file(source) else pa.ipc.open_stream)(source)
+    return opened.schema
+
+
+def _is_arrow_file(source: Any) -> bool:
+    """Whether this is Arrow's file format, and not its stream format."""
+    head = source.read(6)
+    source.seek(0)
+    return bool(head == b"ARROW1")
 
 
 def _as_instants(table: pa.Table, zone: str) -> pa.Table:

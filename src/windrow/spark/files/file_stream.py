@@ -20,6 +20,7 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
 from windrow.model.source import as_option
 from windrow.redaction import cause, redacted
+from windrow.spark.files.column_formats import arrow_schema
 from windrow.spark.files.reader import FileReader, depth_of, opened
 from windrow.spark.files.text_formats import CsvDialect
 from windrow.spark.session import java_text
@@ -256,27 +257,23 @@ def _schema(
             f"is missing: '{format}' files have no types; give for example schema='id bigint, at timestamp'",
             Option("schema"),
         )
+    own = {name: value for name, value in options.items() if name != "maxfilespertrigger"}
     if format == "arrow":
-        return _arrow_schema(spark, path, options)
+        return _arrow_schema(spark, path, own)
     with as_query_error(None):
-        own = {name: value for name, value in options.items() if name != "maxfilespertrigger"}
         return spark.read.format(format).options(**own).load(path).schema.toNullable()
 
 
 def _arrow_schema(spark: SparkSession, path: str, options: Mapping[str, str]) -> StructType:
     """The columns of the first Arrow file, and of the names of directories."""
     with as_query_error(None):
-        own = {name: value for name, value in options.items() if name != "maxfilespertrigger"}
-        listed = spark.read.format("binaryFile").options(**own).load(path)
+        listed = spark.read.format("binaryFile").options(**options).load(path)
         first = listed.select(PATH).orderBy(PATH).first()
     if first is None:
         raise QueryError("there is no file yet to read the schema from; pass schema=", Option("path"))
     with opened(first[PATH]) as source:
         try:
-            head = source.read(6)
-            source.seek(0)
-            kind = pa.ipc.open_file if head == b"ARROW1" else pa.ipc.open_stream
-            found = plain_schema(kind(source).schema)
+            found = plain_schema(arrow_schema(source))
         except pa.ArrowException as error:
             raise QueryError(f"{first[PATH]} is not an Arrow file: {error}", Option("path")) from cause(error)
     directories = [f for f in listed.schema.fields if f.name not in LISTED_NAMES]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from windrow.engine.rows import RowReader, event_times
 from windrow.expr.failures import Failure, failed_rows
@@ -16,7 +17,7 @@ from windrow.spark.files.blobs import BlobKind, blob_schema, pack
 from windrow.spark.files.file_stream import LATEST, PART, PARTS, PATH
 from windrow.spark.files.places import PlaceFinder
 from windrow.spark.files.reader import FileReader
-from windrow.spark.task_input import AHEAD, ROUTE, STREAM_BITS
+from windrow.spark.union import AHEAD, ROUTE, STREAM_BITS, UnionColumns
 
 CHUNK_ROWS = 1 << 20
 CHUNK_BYTES = 1 << 26
@@ -30,31 +31,22 @@ class PackTask:
 
     Parameters
     ----------
-    time
-        The column of event times.
-    slot
-        The column of the union that holds blobs.
-    columns
-        The union's columns.
     copies
         Expected copies of a row.
-    copied, ordered
-        As in `blob_schema`.
     filtered
         The join, if rows that no result can contain are detected here and sent as times only.
     """
 
     reader: FileReader
     finder: PlaceFinder
-    stream: int
+    union: UnionColumns
     partitions: int
-    time: str
-    slot: int
-    columns: pa.Schema
-    copies: float = 1.0
-    copied: bool = False
-    ordered: bool = False
-    filtered: BoundQuery | None = None
+    copies: float
+    filtered: BoundQuery | None
+
+    @property
+    def _time(self) -> str:
+        return self.union.blob_times[self.finder.stream]
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
@@ -79,7 +71,7 @@ class PackTask:
         if skipped:
             zeros = pa.array(np.zeros(skipped, np.int32))
             files = pa.RecordBatch.from_arrays([zeros], schema=self._schema(BlobKind.FILES))
-            yield self._as_union(pack([(BlobKind.FILES, files)]), [self.stream + AHEAD])
+            yield self._as_union(pack([(BlobKind.FILES, files)]), [self.finder.stream + AHEAD])
 
     def _packed(self, held: list[pa.RecordBatch], latest: int | None) -> Iterator[pa.RecordBatch]:
         rows = held[0] if len(held) == 1 else pa.concat_batches(held)
@@ -97,7 +89,7 @@ class PackTask:
             counts = np.diff(places.starts)
             source = np.repeat(np.arange(rows.num_rows), counts)
             copies = (np.arange(len(source)) - np.repeat(places.starts[:-1], counts)).astype(np.int32)
-        elif self.copied:
+        elif self.union.copied:
             copies = np.zeros(rows.num_rows, np.int32)
         kinds = self._kinds(rows, latest)
         if kinds is not None and source is not None:
@@ -108,7 +100,7 @@ class PackTask:
         ends = np.zeros(self.partitions * width, np.int64)
         order = np.empty(len(groups), np.int64)
         order_by_partition(groups, ends, order)
-        columns = [*rows.columns, pa.array(self.finder.content(rows))] if self.ordered else rows.columns
+        columns = [*rows.columns, pa.array(self.finder.content(rows))] if self.union.ordered else rows.columns
         taken = pa.array(order if source is None else source[order])
         columns = [column.take(taken) for column in columns]
         if copies is not None:
@@ -119,7 +111,7 @@ class PackTask:
         start = 0
         for group, end in enumerate(ends.tolist()):
             partition, kind = group // width, BlobKind(group % width)
-            stream = self.stream + (AHEAD if kind is BlobKind.AHEAD else 0)
+            stream = self.finder.stream + (AHEAD if kind is BlobKind.AHEAD else 0)
             for first in range(start, end, most):
                 piece = sorted_rows.slice(first, min(most, end - first))
                 parts.append((kind, self._times_of(piece) if kind is BlobKind.TIMES else piece))
@@ -130,9 +122,9 @@ class PackTask:
     def _kinds(self, rows: pa.RecordBatch, latest: int | None) -> np.ndarray | None:
         """The kind of blob for each row; None if all rows are sent in full."""
         kinds: np.ndarray | None = None
-        times = rows.column(self.time)
+        times = rows.column(self._time)
         if self.filtered is not None:
-            reader = RowReader(self.filtered, self.stream)
+            reader = RowReader(self.filtered, self.finder.stream)
             failures: list[Failure] = []
             joinable = reader.read(event_times(times), rows, failures).joinable
             if joinable is not None and not joinable.all():
@@ -147,16 +139,18 @@ class PackTask:
         return kinds
 
     def _schema(self, kind: BlobKind) -> pa.Schema:
-        return blob_schema(kind, self.reader.schema, self.time, self.copied, self.ordered)
+        return blob_schema(kind, self.reader.schema, self._time, self.union.copied, self.union.ordered)
 
     def _times_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [rows.column(self.time)]
-        if self.copied:
+        columns = [rows.column(self._time)]
+        if self.union.copied:
             columns.append(rows.column(len(self.reader.schema)))
         return pa.RecordBatch.from_arrays(columns, schema=self._schema(BlobKind.TIMES))
 
     def _as_union(self, blobs: pa.Array, routes: list[int]) -> pa.RecordBatch:
-        held = {self.slot: blobs, self.columns.get_field_index(ROUTE): pa.array(routes, pa.int32())}
+        schema = to_arrow_schema(self.union.schema, timezone="UTC")
+        slot = self.union.slots[self.finder.stream][0]
+        held = {slot: blobs, schema.get_field_index(ROUTE): pa.array(routes, pa.int32())}
         zeros = np.zeros(len(routes))
         columns = [
             held[k]
@@ -164,6 +158,6 @@ class PackTask:
             else pa.nulls(len(routes), f.type)
             if f.nullable
             else pa.array(zeros.astype(f.type.to_pandas_dtype()))
-            for k, f in enumerate(self.columns)
+            for k, f in enumerate(schema)
         ]
-        return pa.RecordBatch.from_arrays(columns, self.columns.names)
+        return pa.RecordBatch.from_arrays(columns, schema.names)

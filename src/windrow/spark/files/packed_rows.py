@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 from sqlglot import exp
 
 from windrow.expr.evaluate import can_fail, evaluate
@@ -20,66 +16,36 @@ from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.file_stream import LATEST, FileStream
 from windrow.spark.files.pack_task import PackTask
 from windrow.spark.files.places import PlaceFinder
-from windrow.spark.frames import Frame, UnionColumns
+from windrow.spark.frames import Frame
 from windrow.spark.partitioning import PartitionLayout
-from windrow.spark.routing import StreamTypes, is_hashed, native
-from windrow.spark.task_input import CONTENT, COPY, ROUTE
+from windrow.spark.union import UnionColumns
 
 
 def packed_rows(
     join: BoundQuery,
     layout: PartitionLayout,
-    frames: Sequence[Frame],
-    stream: int,
-    slots: UnionColumns,
+    frame: Frame,
+    finder: PlaceFinder,
+    union: UnionColumns,
     latest: Column | None,
     whole: bool,
 ) -> DataFrame:
     """The stream's rows in the union's columns. Rows later than `latest` are too far ahead. If `whole`, rows
     that no result can contain are also sent with all columns."""
-    frame = frames[stream]
-    files = frame.data
+    files, stream = frame.data, finder.stream
     assert isinstance(files, FileStream)
-    ordered, copied = join.query.counts_rows, layout.replicates
-    columns = _union_type(slots, ordered, copied)
     time = join.query.streams[frame.alias].time
     zone = str(files.session.conf.get("spark.sql.session.timeZone"))
     task = PackTask(
         reader=files.reader(frame.arrow, zone),
-        finder=place_finder(join, layout, frames, stream),
-        stream=stream,
+        finder=finder,
+        union=union,
         partitions=layout.partitions,
-        time=time,
-        slot=slots.taken[stream][0],
-        columns=to_arrow_schema(columns, timezone="UTC"),
         copies=layout.most_copies(stream),
-        copied=copied,
-        ordered=ordered,
         filtered=join if not whole and recognises_nulls(join, stream, time) else None,
     )
     names = files.names if latest is None else files.names.withColumn(LATEST, latest)
-    return names.mapInArrow(task.run, columns)
-
-
-def place_finder(
-    join: BoundQuery, layout: PartitionLayout, frames: Sequence[StreamTypes], stream: int
-) -> PlaceFinder:
-    frame = frames[stream]
-    return PlaceFinder(
-        layout.dimensions,
-        tuple(native(cut, frames) for cut in layout.dimensions),
-        stream,
-        tuple(f.name for f in frame.fields if is_hashed(f.dataType)),
-        join.functions,
-    )
-
-
-def _union_type(slots: UnionColumns, ordered: bool, copied: bool) -> st.StructType:
-    """The columns in which `PreparedJoin` unites the rows of DataFrames."""
-    fields = [st.StructField(f"slot{slot}", kind) for slot, kind in enumerate(slots.types)]
-    fields += [st.StructField(CONTENT, st.LongType(), False)] * ordered
-    fields += [st.StructField(COPY, st.IntegerType(), False)] * copied
-    return st.StructType([*fields, st.StructField(ROUTE, st.IntegerType(), False)])
+    return names.mapInArrow(task.run, union.schema)
 
 
 def recognises_nulls(join: BoundQuery, stream: int, time: str) -> bool:

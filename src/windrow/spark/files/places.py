@@ -23,8 +23,7 @@ from windrow.kernels.partition_rows import cell_places, cross_places, near_place
 from windrow.kernels.spark_hash import SEED, fold_bytes, fold_ints, fold_longs, fold_wide
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Function
-from windrow.spark.grid import GridDimension, GridPlacement
-from windrow.spark.routing import ROUNDING, spread_shape
+from windrow.spark.grid import ROUNDING, GridDimension, GridPlacement
 
 Array = np.ndarray
 _NONE = np.empty(0, np.bool_)
@@ -138,31 +137,21 @@ class _Rows:
         named = pa.array(cut.skewed.values, column.type)
         known = named if native else pa.array(encode(named, column.kind == "ordered")[0])
         spread = pc.is_in(values, known).to_numpy(zero_copy_only=False)
-        columns = spread_shape(cut)[1]
-        stream = self._finder.stream
-        starts = np.concatenate([[0], np.cumsum(np.where(spread, _width(cut, stream), 1))])
+        strips = cut.strips(self._finder.stream)
+        starts = np.concatenate([[0], np.cumsum(np.where(spread, strips.copies, 1))])
         found = np.empty(starts[-1], np.int64)
         found[starts[:-1]] = home
         hot = np.flatnonzero(spread)
-        own = self._strips(cut, hot, home[hot]) if len(hot) else hot
-        for k in range(_width(cut, stream)):
-            if stream == cut.split[0]:
-                inside = own * columns + k
-            elif stream in cut.split:
-                inside = own + k * columns
+        first = home[hot]
+        if strips.step and len(hot):
+            if self._at is None:
+                strip = self._content[hot] % strips.count
             else:
-                inside = np.full(len(hot), k)
-            found[starts[hot] + k] = (home[hot] + inside) % cut.parts
+                strip = (self._at - first) % cut.parts // strips.step % strips.count
+            first = first + strip * strips.step
+        for k in range(strips.copies):
+            found[starts[hot] + k] = (first + k * strips.copy_step) % cut.parts
         return Places(found, starts)
-
-    def _strips(self, cut: GridDimension, hot: Array, home: Array) -> Array:
-        """Of rows of a skewed value whose stream is divided: the row or column of their grid."""
-        rows, columns = spread_shape(cut)
-        upright = self._finder.stream == cut.split[0]
-        if self._at is None:
-            return self._content[hot] % (rows if upright else columns)
-        inside = (self._at - home) % cut.parts
-        return inside // columns if upright else inside % columns
 
     def _by_cell(self, cut: GridDimension, place: GridPlacement) -> Places:
         assert place.column is not None
@@ -198,14 +187,6 @@ class _Rows:
 
     def _columns(self, column: JoinColumn) -> dict[tuple[str, str], pa.Array]:
         return {key: self._rows.column(key[1]) for key in references(column.node)}
-
-
-def _width(cut: GridDimension, stream: int) -> int:
-    """Number of copies of a row with a skewed value."""
-    rows, columns = spread_shape(cut)
-    if stream == cut.split[0]:
-        return columns
-    return rows if stream in cut.split else rows * columns
 
 
 def spark_hash(columns: Sequence[pa.Array], count: int) -> Array:

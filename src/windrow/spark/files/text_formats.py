@@ -8,7 +8,7 @@ Arrow's parsers are strict: a file is first parsed as a whole, and only refused 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from pyarrow import json as pjson
 from pyarrow import types as pt
 
 _ZONED = r"(Z|[+-]\d{2}(:?\d{2})?)$"
+_REFUSED = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 _BLOCK = 1 << 24
 """Block size of the parsers, in bytes. A line must fit into it."""
 
@@ -88,7 +89,6 @@ def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
     """One document per line."""
     data = source.read()
     read = pa.schema([(f.name, pa.string() if _is_parsed(f.type) else f.type) for f in schema])
-    timestamps = {f.name for f in schema if pt.is_timestamp(f.type)}
 
     def parse(text: bytes) -> pa.Table:
         table = pjson.read_json(
@@ -98,55 +98,47 @@ def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
         )
         return table.select(read.names)
 
+    def parse_lines(lines: Sequence[bytes]) -> list[pa.Table]:
+        """Bisects the lines to isolate those that the parser refuses."""
+        try:
+            return [parse(b"\n".join(lines))]
+        except _REFUSED:
+            if len(lines) == 1:
+                return [pa.table([parse_field(_document(lines[0]), f) for f in schema], schema=read)]
+            half = len(lines) // 2
+            return parse_lines(lines[:half]) + parse_lines(lines[half:])
+
+    def parse_field(document: Mapping[str, Any], field: pa.Field) -> Any:
+        """One value; null if it does not fit its type, as for Spark."""
+        value = document.get(field.name)
+        kind = read.field(field.name).type
+        if value is not None:
+            if pt.is_timestamp(field.type) and type(value) is int:  # seconds since 1970
+                with suppress(ValueError, OverflowError, OSError):  # past the year 9999: null
+                    value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%S}Z"
+            elif pt.is_string(kind) and not isinstance(value, str):
+                value = str(value) if isinstance(value, Decimal) else json.dumps(value, default=float)
+            with suppress(*_REFUSED):
+                return parse(json.dumps({field.name: value}, default=float).encode()).column(field.name)
+        return pa.nulls(1, kind)
+
     if not data.strip():
         return schema.empty_table()
     try:
         table = parse(data)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except _REFUSED:
         # Arrow refuses the whole file for one line. Only the wrong values in that line become null.
-        lines = [line for line in data.splitlines() if line.strip()]
-        table = pa.concat_tables(_parsed_lines(lines, read, timestamps, parse))
+        table = pa.concat_tables(parse_lines([line for line in data.splitlines() if line.strip()]))
     return _typed(table, schema, zone)
 
 
-def _parsed_lines(
-    lines: Sequence[bytes], schema: pa.Schema, timestamps: set[str], parse: Callable[[bytes], pa.Table]
-) -> list[pa.Table]:
-    """Bisects the lines to isolate those that the parser refuses. In the fields `timestamps`, an integer is
-    seconds since 1970."""
-    try:
-        return [parse(b"\n".join(lines))]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # one of these lines is refused
-        if len(lines) > 1:
-            half = len(lines) // 2
-            halves = lines[:half], lines[half:]
-            return [t for part in halves for t in _parsed_lines(part, schema, timestamps, parse)]
-        return [_fields_alone(lines[0], schema, timestamps, parse)]
-
-
-def _fields_alone(
-    line: bytes, schema: pa.Schema, timestamps: set[str], parse: Callable[[bytes], pa.Table]
-) -> pa.Table:
-    """One row, with null for every value that does not fit its type."""
+def _document(line: bytes) -> Mapping[str, Any]:
+    """A line's document; empty if it is none."""
     try:
         document = json.loads(line, parse_float=Decimal)  # decimals keep all their digits
     except ValueError:
-        document = None
-    columns = []
-    for field in schema:
-        column = pa.nulls(1, field.type)
-        if isinstance(document, dict) and document.get(field.name) is not None:
-            value = document[field.name]
-            if field.name in timestamps and type(value) is int:
-                with suppress(ValueError, OverflowError, OSError):  # past the year 9999: null
-                    value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%S}Z"
-            elif pt.is_string(field.type) and not isinstance(value, str):
-                value = str(value) if isinstance(value, Decimal) else json.dumps(value, default=float)
-            with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # null, as for Spark
-                text = json.dumps({field.name: value}, default=float).encode()
-                column = parse(text).column(field.name)
-        columns.append(column)
-    return pa.table(columns, schema=schema)
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _is_parsed(kind: pa.DataType) -> bool:
