@@ -14,7 +14,7 @@ from windrow.state import part_files, summaries
 from windrow.state.commit_log import CommitLog, Start
 from windrow.state.rescale import Rescale
 from windrow.state.store import StateStore
-from windrow.window.segment import Segment
+from windrow.window.segment import Payload, Segment
 
 SEEDS = 75
 
@@ -57,7 +57,7 @@ FAULTS = {
     "a summary is left before a group is complete": (summaries, "members_of", lambda group, partitions: 1),
     "rows that have spilled are confused": (
         Segment, "spilled",
-        lambda held, files: replace(held, source=held.payload.take(pa.array(range(held.rows)[::-1]))),
+        lambda held, files: replace(held, source=Payload(held.payload.take(pa.array(range(held.rows)[::-1])))),
     ),
     "a micro-batch read in part is not completed": (CommitLog, "is_complete", lambda log, version: True),
 }  # fmt: skip
