@@ -57,7 +57,7 @@ FAULTS = {
     "a summary is left before a group is complete": (summaries, "members_of", lambda group, partitions: 1),
     "rows that have spilled are confused": (
         Segment, "spilled",
-        lambda held, files: replace(held, source=Payload(held.payload.take(pa.array(range(held.rows)[::-1])))),
+        lambda held, _: replace(held, source=Payload(held.payload.take(pa.array(range(held.rows)[::-1])))),
     ),
     "a micro-batch read in part is not completed": (CommitLog, "is_complete", lambda log, version: True),
 }  # fmt: skip
