@@ -210,7 +210,7 @@ def test_of_two_runs_at_once_one_is_refused(root: object) -> None:
 def test_of_two_runs_that_begin_together_one_is_refused(root: object, mine: str, other: str) -> None:
     shared = begun(root)
     for run in (mine, other):
-        made = QueryRun(1, run, 0, shared.layout)
+        made = QueryRun(1, run, 0)
         shared.storage.create(f"{shared.directory}/commits/{made.name}", made.to_bytes(), "a run")
     with pytest.raises(wr.StateError, match="another run"):
         log(root, PARTITIONS).begin(FIRST, 0)

@@ -1,7 +1,7 @@
 """States that earlier versions of Windrow wrote are still read.
 
-`tests/states/format-9` is the state of `QUERY` after its first three calls, in two partitions, as the version
-with that format left it.
+`tests/states/format-6` and `format-9` are states of `QUERY` after its first three calls, in two partitions,
+as the versions with these formats left them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pytest
 import windrow as wr
 from partition_runs import PartitionedJoin
 from results import ids
+from windrow.state.runs import StoredLayout
 
-OLDEST = Path(__file__).parent / "states" / "format-9"
+STATES = sorted((Path(__file__).parent / "states").iterdir())
 SECOND = 1_000_000
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("k", pa.int64()), ("note", pa.string())])
 QUERY = wr.Query({a: wr.Stream("ts", "5 seconds") for a in "ab"}, "a.k = b.k", late="1 second")
@@ -46,8 +47,9 @@ def results(batches: Iterable[pa.RecordBatch]) -> Counter[tuple]:
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 5])
-def test_the_oldest_format_is_read(partitions: int, tmp_path: Path) -> None:
-    shutil.copytree(OLDEST, tmp_path / "state")
+@pytest.mark.parametrize("stored", STATES, ids=lambda path: path.name)
+def test_earlier_formats_are_read(stored: Path, partitions: int, tmp_path: Path) -> None:
+    shutil.copytree(stored, tmp_path / "state")
     whole = wr.Operator(QUERY, dict.fromkeys("ab", SCHEMA))
     want: Counter[tuple] = Counter()
     for number, call in enumerate(calls()):
@@ -56,3 +58,11 @@ def test_the_oldest_format_is_read(partitions: int, tmp_path: Path) -> None:
     found = [join.process(3 + number, call) for number, call in enumerate(calls()[3:])]
     assert sum(map(results, found), Counter()) == want
     assert want.total() > 20
+
+
+def test_layouts_of_earlier_formats_keep_their_meaning() -> None:
+    """A query that goes on with the same options must not move its rows."""
+    before = {"partitioning": "one", "spread": "values [1] over 2 partitions", "spread values": "x"}
+    after = {"partitioning": "single", "skewed_keys": "values [1] over 2 partitions", "skewed values": "x"}
+    assert StoredLayout.read(4, before).same_as(StoredLayout(4, after))
+    assert StoredLayout.read(4, after) == StoredLayout(4, after)

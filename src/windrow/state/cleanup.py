@@ -22,7 +22,7 @@ from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.local_storage import ASIDE
 from windrow.state.manifest import Manifest, version_of
 from windrow.state.paths import COMMITS, batch_in, group_of, partition_directory, partition_of
-from windrow.state.runs import Version, owner, run_of
+from windrow.state.runs import Version, owner, rescaled_of, run_of
 
 KEPT_BEHIND = 2
 ORPHAN_AGE = 900.0
@@ -83,8 +83,15 @@ class _Cleanup:
         """Whether it is sound."""
         directory, markers = partition_directory(partition), self.markers(partition)
         entries = self._root.entries(f"{self._join}/{directory}")
-        manifests = {m.manifest: m.version for m in markers.of_partition(partition)}
+        manifests = {m.manifest: m.version for m in markers.of_partition(partition) if m.content}
         void = {path for path, version in manifests.items() if self._is_obsolete(version, markers)}
+        for entry in entries:
+            # Up to format 7, manifests are beside the parts.
+            version, path = version_of(entry.name), f"{directory}/{entry.name}"
+            if version is not None and not _holds_parts(entry.name):
+                manifests[path] = version
+                old = version.batch < self._oldest and entry.modified < self._now - ORPHAN_AGE
+                void |= {path} if old or self._is_obsolete(version, markers) else set()
         try:
             kept = {p: found for p in manifests if p not in void and (found := self._files(p)) is not None}
         except StateError:
@@ -139,6 +146,11 @@ class _Cleanup:
                 named = [name for name in markers.others if run_of(name) == run.id]
                 for name in sorted(named, key=lambda name: "/" not in name):
                     self._delete(f"{COMMITS}/{name}")
+        # Up to format 7, markers and rescalings are beside the runs.
+        beside = {m.name: m.version.batch for m in markers.committed if not m.content}
+        beside |= {name: of.batch for name in markers.others if (of := rescaled_of(name)) and "/" not in name}
+        for name in (name for name, batch in beside.items() if batch < self._oldest):
+            self._delete(f"{COMMITS}/{name}")
         if any(name.startswith(ASIDE) for name in markers.others):
             for entry in self._root.entries(f"{self._join}/{COMMITS}"):
                 if entry.name.startswith(ASIDE) and entry.modified < self._now - ORPHAN_AGE:

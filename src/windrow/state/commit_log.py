@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windrow.engine.source_partitions import PartitionTimes
@@ -274,8 +274,14 @@ class CommitLog:
                 data = self.storage.read(path).to_pybytes()
             except FileNotFoundError:
                 return None
-            self._runs[run] = QueryRun.from_bytes(run, data, self.storage.at(path))
+            found = QueryRun.from_bytes(run, data, self.storage.at(path))
+            self._runs[run] = found if found.layout else replace(found, layout=self._first_layout())
         return self._runs[run]
+
+    def _first_layout(self) -> StoredLayout:
+        """Of a run that does not record its layout."""
+        before = JoinMetadata.read(self.storage, f"{self.directory}/{JOIN_METADATA}")
+        return self.layout if before is None or before.layout is None else before.layout
 
     def rescaling(self, of: Version, name: str | None = None) -> Rescaling | None:
         """The rescaling of a version, if there is one."""

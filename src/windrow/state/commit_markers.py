@@ -11,6 +11,9 @@ either will do, because they did the same work. The number of the run is that of
 state that lacks the record is then refused, and not taken for the version of an earlier run.
 
 Markers are in a directory per group of partitions; see `summaries.py`.
+
+In states of formats 6 and 7 markers are files of their own: `p3.b17.<run>.<time>_<time>`, all in one
+directory. Up to format 8 event times of source partitions are in a file beside the marker.
 """
 
 from __future__ import annotations
@@ -29,12 +32,14 @@ from windrow.state.batch_summary import (
     said,
     times_said,
 )
-from windrow.state.paths import COMMITS, batch_directory, group_of
+from windrow.state.manifest import manifest_name
+from windrow.state.paths import COMMITS, batch_directory, group_of, partition_directory
 from windrow.state.runs import QueryRun, Rescaling, StoredLayout, Version, owner
 
 _MARKER = re.compile(
     r"batch-(\d+)/(?:g\d+/)?p(\d+)\.r(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?\.([0-9a-f]+)\.json"
 )
+_FORMAT_7 = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,10 @@ class CommitMarker:
     version: Version
     times: Times
     """What the partition has seen."""
-    demand: int | None
+    demand: int | None = None
     """Memory demand, if memory is limited."""
-    content: str
-    """The content of the manifest."""
+    content: str | None = None
+    """The content of the manifest; None in formats 6 and 7."""
     number: int = 0
     """Of the run; 0 if it is a rescaling."""
 
@@ -57,20 +62,34 @@ class CommitMarker:
         seen = said(self.times)
         if self.demand is not None:
             seen += f".n{self.demand}"
+        if self.content is None:
+            return f"p{self.partition}.b{batch}.{run}.{seen}"
         name = f"p{self.partition}.r{self.number}.{run}.{seen}.{self.content}.json"
         return f"{batch_directory(batch, group_of(self.partition))}/{name}"
 
     @property
     def manifest(self) -> str:
         """The path of the manifest, relative to the directory of the join."""
+        if self.content is None:
+            return f"{partition_directory(self.partition)}/{manifest_name(self.version)}"
         return f"{COMMITS}/{self.name}"
+
+    @property
+    def partition_times(self) -> str:
+        """Up to format 8, the path of the file with the event times of source partitions, if any."""
+        name = self.name if self.content is None else f"{self.name.removesuffix('.json')}.times"
+        return f"{COMMITS}/{name}"
 
     @classmethod
     @lru_cache(NAMES_KNOWN)
     def parse(cls, name: str) -> CommitMarker | None:
-        if (match := _MARKER.fullmatch(name)) is None:
+        if (match := _MARKER.fullmatch(name)) is not None:
+            batch, partition, number, run, seen, demand, content = match.groups()
+        elif (match := _FORMAT_7.fullmatch(name)) is not None:
+            partition, batch, run, seen, demand = match.groups()
+            number, content = "0", None
+        else:
             return None
-        batch, partition, number, run, seen, demand, content = match.groups()
         version, wanted = Version(int(batch), run), None if demand is None else int(demand)
         found = cls(int(partition), version, times_said(seen), wanted, content, int(number))
         found.__dict__["name"] = name  # before groups, all markers were in the directory of the micro-batch
@@ -164,8 +183,8 @@ class CommitMarkers:
         return list(self._of(version).values())
 
     def attempts(self, version: Version, partition: int) -> list[CommitMarker]:
-        """One for each attempt that has committed exactly this version."""
-        return [m for m in self.of_partition(partition) if m.version == version]
+        """One for each attempt that has committed exactly this version, if it is stored since format 8."""
+        return [m for m in self.of_partition(partition) if m.version == version and m.content]
 
     def of_partition(self, partition: int) -> list[CommitMarker]:
         return self._by_partition.get(partition, [])

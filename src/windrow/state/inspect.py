@@ -17,6 +17,7 @@ from windrow.state.join_metadata import JoinMetadata
 from windrow.state.manifest import Manifest
 from windrow.state.parts import check_size, damaged, read_part
 from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, partition_directory, plain
+from windrow.state.runs import Version
 from windrow.state.storage import Storage, open_storage
 
 
@@ -143,7 +144,8 @@ class _Check:
                 versions |= {(each.version, partition) for partition in range(each.layout.partitions)}
         last = {partition: version for version, partition in sorted(versions)}
         for partition, version in last.items():
-            if not markers.attempts(version, partition):
+            path = _manifest_of(self.root, directory, markers, version, partition)
+            if path is None:
                 found = f"the manifest of batch {version.batch}, partition {partition} is missing"
                 self._found(f"{directory}/{COMMITS}", f"{found}, though it was committed")
 
@@ -203,6 +205,16 @@ def _markers(root: Storage, directory: str) -> CommitMarkers:
     return CommitLog(root, JoinId(plain(query), plain(join)), 1).read_markers()
 
 
+def _manifest_of(
+    root: Storage, directory: str, markers: CommitMarkers, version: Version, partition: int
+) -> str | None:
+    """The path of a manifest of the version, if there is one."""
+    for attempt in markers.attempts(version, partition):
+        return f"{directory}/{attempt.manifest}"
+    before, _, name = f"{directory}/{CommitMarker(partition, version, ()).manifest}".rpartition("/")
+    return f"{before}/{name}" if name in root.names(before) else None
+
+
 def _newest(root: Storage, directory: str, markers: CommitMarkers) -> list[Manifest]:
     """The manifests of the newest valid version of each partition, in one layout. The newest micro-batch may
     be running; partitions that have not committed it are shown as they were before it, or all are if it has
@@ -218,8 +230,9 @@ def _newest(root: Storage, directory: str, markers: CommitMarkers) -> list[Manif
         known = {manifest.partition for manifest in found}
         rest = [p for p in range(layout.partitions) if p not in known]
         for partition in rest:
-            for attempt in markers.attempts(version, partition)[:1]:
-                found.append(Manifest.read(root, f"{directory}/{attempt.manifest}"))
+            path = _manifest_of(root, directory, markers, version, partition)
+            if path is not None:
+                found.append(Manifest.read(root, path))
         if len(found) == layout.partitions or batch < markers.newest - KEPT_BEHIND:
             break
     return sorted(found, key=lambda manifest: manifest.partition)

@@ -16,16 +16,20 @@ from windrow.errors import StateError
 from windrow.model.stateful import this_version
 from windrow.state.manifest import other_format, sealed, unsealed
 from windrow.state.parts import damaged
+from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
 
 FORMAT = 9
-"""Up to format 8 layouts and policies are described by settings that now have other names."""
+"""Up to format 8 layouts are described by other names. In format 7 markers are files of their own, beside the
+runs. Format 6 has the layout of all runs besides: it could not change."""
 
 
 @dataclass(frozen=True)
 class JoinMetadata:
     query: dict[str, Any]
     """The fingerprint of the first query; see `windrow.engine.query_changes`."""
+    layout: StoredLayout | None = None
+    """Of runs that do not record one; only in format 6."""
 
     @classmethod
     def of(cls, query: Mapping[str, Any]) -> JoinMetadata:
@@ -39,9 +43,12 @@ class JoinMetadata:
     def from_bytes(cls, data: bytes, where: str) -> JoinMetadata:
         try:
             saved = json.loads(unsealed("join", data, where))
-            if saved["format"] != FORMAT:
-                raise StateError(other_format(where, saved, FORMAT))
-            return cls(dict(saved["query"]))
+            received = saved["format"]
+            if received in (7, 8, FORMAT):
+                return cls(dict(saved["query"]))
+            if received == 6:
+                return cls(dict(saved["query"]), StoredLayout.read(saved["partitions"], saved["layout"]))
+            raise StateError(other_format(where, saved, (6, 7, 8, FORMAT)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a join ({error})")) from error
 

@@ -23,10 +23,14 @@ from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
 FORMAT = 9
-"""As that of `join_metadata.py`."""
+"""Format 8 differs in `join.json` and the records of runs alone. In format 7 all parts are in files, and event
+times of source partitions in files beside manifests."""
+CRC32_FORMAT = 6
+"""In this format, checksums of parts are CRC-32 and windows are stored as rows alone."""
+_READ = (CRC32_FORMAT, 7, 8, FORMAT)
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
-_PARTS = re.compile(r"parts-(\d+)-([0-9a-f]+)-[0-9a-f]+\.arrows")
+_NAME = re.compile(r"(?:batch|parts)-(\d+)-([0-9a-f]+)(?:\.json|-[0-9a-f]+\.arrows)")
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,13 @@ class Manifest:
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
         saved = json.loads(unsealed("manifest", data, where))
-        if saved["format"] != FORMAT:
-            raise StateError(other_format(where, saved, FORMAT))
+        if saved["format"] not in _READ:
+            raise StateError(other_format(where, saved, _READ))
+        if saved["format"] == CRC32_FORMAT:
+            saved["parts"] = [(*part, True) for part in saved["parts"]]
         for name in ("format", "windrow"):
             saved.pop(name, None)
-        version, inline = Version(saved.pop("batch"), saved.pop("run")), b64decode(saved.pop("inline"))
+        version, inline = Version(saved.pop("batch"), saved.pop("run")), b64decode(saved.pop("inline", ""))
         parts = tuple(StoredPart(*part) for part in saved.pop("parts"))
         return cls(version=version, parts=parts, times=tuple(saved.pop("times")), inline=inline, **saved)
 
@@ -119,14 +125,19 @@ def unsealed(kind: str, data: bytes, where: str) -> bytes:
     return body
 
 
-def other_format(where: str, saved: Mapping[str, Any], reads: int) -> str:
+def other_format(where: str, saved: Mapping[str, Any], reads: Sequence[int]) -> str:
     """Why a state file of another format is refused; `saved` is its contents."""
     writer = saved.get("windrow", "an earlier version")
     return (
         f"state file {where} has format {saved['format']}, written by Windrow {writer}; this is Windrow "
-        f"{this_version()}, which reads format {reads}. Use the version that wrote it, or "
-        "start the query with a new checkpoint"
+        f"{this_version()}, which reads formats {', '.join(map(str, reads))}. Use the version that wrote "
+        "it, or start the query with a new checkpoint"
     )
+
+
+def manifest_name(version: Version) -> str:
+    """Up to format 7."""
+    return f"batch-{version.batch:012d}-{version.run}.json"
 
 
 def inline_file(content: str) -> str:
@@ -138,10 +149,12 @@ def parts_name(version: Version, content: str) -> str:
 
 
 def version_of(name: str) -> Version | None:
-    """The version that a file of parts was written for; None for other files.
+    """The version that a manifest or a file of parts in the directory of a partition was written for; None
+    for other files, and for parts up to format 7.
 
-    >>> version_of(parts_name(Version(7, "a0"), "c0"))
-    Version(batch=7, run='a0')
+    >>> version_of(manifest_name(Version(7, "a0"))) == version_of(parts_name(Version(7, "a0"), "c0"))
+    True
+    >>> version_of("parts-0.arrows")
     """
-    match = _PARTS.fullmatch(name)
+    match = _NAME.fullmatch(name)
     return Version(int(match[1]), match[2]) if match else None

@@ -28,9 +28,11 @@ from windrow.state.parts import damaged
 from windrow.state.paths import batch_directory
 
 SKEWED_VALUES = "skewed values"
-"""The option that repeats the skewed values, in their type."""
+"""The option that repeats the skewed values, in their type. Earlier versions lack it."""
+_RENAMED = {"spread": "skewed_keys", "spread values": SKEWED_VALUES}
 _PREFIX = "run."
-_RESCALED = re.compile(r"batch-(\d+)/rescaled\.([0-9a-f]+)")
+_RESCALED = re.compile(r"(?:batch-(\d+)/rescaled|rescaled\.b(\d+))\.([0-9a-f]+)")
+"""Format 7 has rescalings beside the runs."""
 
 
 @dataclass(frozen=True, order=True)
@@ -48,6 +50,14 @@ class StoredLayout:
     partitions: int
     options: Mapping[str, str] = field(default_factory=dict)
     """Everything that decides it; see `PartitionLayout.described`."""
+
+    @classmethod
+    def read(cls, partitions: int, options: Mapping[str, str]) -> StoredLayout:
+        """A layout that was stored; up to format 8 its options have other names."""
+        named = {_RENAMED.get(name, name): text for name, text in options.items()}
+        if named.get("partitioning") == "one":
+            named["partitioning"] = "single"
+        return cls(partitions, named)
 
     def same_as(self, other: StoredLayout) -> bool:
         """Whether all rows lie in the same partitions."""
@@ -72,7 +82,7 @@ class QueryRun:
     first: int = field(compare=False)
     """Its first micro-batch."""
     layout: StoredLayout | None = field(default=None, compare=False)
-    """None if its record is missing."""
+    """None in records of format 1, whose layout is in the join's metadata."""
 
     @property
     def name(self) -> str:
@@ -87,7 +97,9 @@ class QueryRun:
     def from_bytes(cls, run: str, data: bytes, where: str) -> QueryRun:
         try:
             saved = json.loads(data)
-            return cls(int(saved["number"]), run, int(saved["first"]), StoredLayout(**saved["layout"]))
+            layout = saved.get("layout")
+            laid = None if layout is None else StoredLayout.read(**layout)
+            return cls(int(saved["number"]), run, int(saved["first"]), laid)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a run ({error})")) from error
 
@@ -115,8 +127,8 @@ class Rescaling:
     def from_bytes(cls, of: Version, data: bytes, where: str) -> Rescaling:
         try:
             saved = json.loads(data)
-            return cls(of, str(saved["run"]), StoredLayout(**saved["layout"]))
-        except (ValueError, TypeError, KeyError) as error:
+            return cls(of, str(saved["run"]), StoredLayout.read(**saved["layout"]))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a rescaling ({error})")) from error
 
 
@@ -137,7 +149,7 @@ def rescaled_file(of: Version) -> str:
 def rescaled_of(name: str) -> Version | None:
     """The version that the rescaling in a file of this name stands for; None for other files."""
     match = _RESCALED.fullmatch(name)
-    return Version(int(match[1]), match[2]) if match else None
+    return Version(int(match[1] or match[2]), match[3]) if match else None
 
 
 def owner(runs: Iterable[QueryRun], batch: int) -> QueryRun | None:

@@ -84,23 +84,27 @@ class StateStore:
         """The partition's manifest of a committed version: any that can be read, if there are several.
         `markers` are those of the micro-batch; without them it is listed."""
         found = markers or self.log.read_markers(version.batch)
-        damage: StateError | None = None
-        for attempt in found.attempts(version, self.partition):
+        old = CommitMarker(self.partition, version, ())
+        paths = [attempt.manifest for attempt in found.attempts(version, self.partition)] or [old.manifest]
+        for path in paths:
             try:
-                return self._read(f"{self._join}/{attempt.manifest}")
+                return self._read(path)
             except FileNotFoundError:
-                continue
-            except StateError as error:
+                if path == paths[-1]:
+                    raise StateError(
+                        f"the manifest {self.storage.at(f'{self._join}/{path}')} is missing, though batch "
+                        f"{version.batch} was committed; put it back from a copy of the state directory, or "
+                        "start the query with a new checkpoint"
+                    ) from None
+            except StateError:
                 # On a filesystem that is not atomic, an attempt that was killed may leave a part of a file.
-                damage = error
-        raise damage or StateError(
-            f"the manifest of partition {self.partition} in {self.storage.at(f'{self._join}/{COMMITS}')} is "
-            f"missing, though batch {version.batch} was committed; put it back from a copy of the state "
-            "directory, or start the query with a new checkpoint"
-        )
+                if path == paths[-1]:
+                    raise
+        raise AssertionError("there is a path")
 
     def _read(self, path: str) -> Manifest:
-        if self.cache is None:
+        lasting, path = path.startswith(COMMITS), f"{self._join}/{path}"
+        if self.cache is None or not lasting:  # before format 8, another attempt may replace a manifest
             return Manifest.read(self.storage, path)
         name, where = path.rpartition("/")[2], self.storage.at(path)
         kept = self.cache.get(name, None, lambda: self.storage.read(path))

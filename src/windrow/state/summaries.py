@@ -110,13 +110,16 @@ class Summaries:
 
     def summed(self, summary: BatchSummary) -> list[PartitionTimes]:
         """Per stream, the max event time of each source partition, from a summary."""
-        path = f"{self._commits}/{summary.name}"
-        return times_from_bytes(self._storage.read(path).to_pybytes(), self._storage.at(path))
+        return self._read_times(f"{self._commits}/{summary.name}")
 
     def _times_of(self, marker: CommitMarker) -> list[PartitionTimes]:
         found = Manifest.read(self._storage, f"{self._join}/{marker.manifest}").partition_times
-        assert found is not None, "source partitions are tracked from the start or never"
-        return [dict(each) for each in found]
+        if found is not None:
+            return [dict(each) for each in found]
+        return self._read_times(f"{self._join}/{marker.partition_times}")
+
+    def _read_times(self, path: str) -> list[PartitionTimes]:
+        return times_from_bytes(self._storage.read(path).to_pybytes(), self._storage.at(path))
 
     def _put(self, summary: BatchSummary, times: Sequence[PartitionTimes] | None) -> None:
         path = f"{self._commits}/{summary.name}"
