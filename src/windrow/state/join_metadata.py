@@ -20,8 +20,8 @@ from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
 
 FORMAT = 9
-"""Up to format 8 layouts are described by other names. In format 7 markers are files of their own, beside the
-runs. Format 6 has the layout of all runs besides: it could not change."""
+"""Up to format 8 layouts are described by other names. In format 7 markers are files of their own, beside
+the runs. Format 6 has the layout of all runs besides: it could not change."""
 
 
 @dataclass(frozen=True)
