@@ -53,9 +53,9 @@ def prepare_shared(
 ) -> list[PreparedJoin]:
     """Group the queries, check them against the frames, and lay out each join."""
     run = execution or Execution()
-    check_frames(frames)
     if not isinstance(queries, Mapping):
         raise QueryError(f"expected queries by name, {{'hot': query}}, got {queries!r}", Option("queries"))
+    check_frames(frames)
     find_schedule(schedule)
     with placed(Option("deadline")):
         if deadline is not None and parse_duration(deadline) <= 0:
@@ -67,7 +67,7 @@ def prepare_shared(
     unused = [alias for alias in frames if alias not in used]
     if unused:
         raise QueryError(
-            f"no query speaks of '{unused[0]}'; the queries' streams are {sorted(used)}", Option("frames")
+            f"no query names '{unused[0]}'; the queries' streams are {sorted(used)}", Option("frames")
         )
     laid_out, siblings = [], []
     title = run.name or "shared"
