@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
@@ -79,7 +78,7 @@ def run_benchmarks(
             raise QueryError(unknown("benchmark", name, BENCHMARKS))
     if case is not None and not (len(names) == 1 and names[0] in WITH_CASES):
         raise QueryError(f"case: goes with one of {list(WITH_CASES)}, whose cases have names; got {names}")
-    console = console or Console(width=None if sys.stdout.isatty() else 200)  # in a file nothing is cut
+    console = console or Console()
     out.mkdir(parents=True, exist_ok=True)
     found = {}
     for name in names or [name for name in BENCHMARKS if name not in ON_REQUEST]:

@@ -117,8 +117,11 @@ def print_error(error: WindrowError) -> None:
 
 
 def output(as_json: bool) -> Console:
-    """The console for messages: standard error if standard output is JSON."""
-    return Console(stderr=as_json)
+    """The console for messages: standard error if standard output is JSON. In a file nothing is cut."""
+    found = Console(stderr=as_json)
+    if not found.is_terminal:
+        found.width = max(found.width, 200)
+    return found
 
 
 def print_json(value: Any) -> None:
