@@ -208,9 +208,9 @@ def test_a_deadline_carries_large_windows_over_and_loses_nothing(two):
 def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
     a, b, path = two
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
-    a.put(*files(1, 3, 400))
-    b.put(*files(2, 3, 400))
-    out = shared(a, b, path, queries, schedule="swf", max_backlog=100_000, deadline="1 ms", heartbeat=True)
+    a.put(*files(1, 2, 80))
+    b.put(*files(2, 2, 80))
+    out = shared(a, b, path, queries, schedule="swf", max_backlog=100_000, deadline="1 us", heartbeat=True)
     writer = out.selectExpr(*COLUMNS).writeStream.option("checkpointLocation", str(path / "ck"))
     running = writer.start(str(path / "out"), format="parquet")
     try:
@@ -218,7 +218,7 @@ def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
         while time.monotonic() < end:
             told = metrics(running)
             came = sum(m.rows_in for m in told)
-            if came == 6 * 400 and not any(q.backlog_rows for q in told[-1].queries.values()):
+            if came == 4 * 80 and not any(q.backlog_rows for q in told[-1].queries.values()):
                 break
             time.sleep(0.2)
         assert any(q.backlog_rows for m in told for q in m.queries.values()), "nothing was carried over"
@@ -227,7 +227,7 @@ def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
         running.stop()
     found = by_query(path)
     for name, q in queries.items():
-        assert found[name] == alone(q, 3, 400), name
+        assert found[name] == alone(q, 2, 80), name
     still = {"a": frame(files(1)[0]), "b": frame(files(2)[0])}
     assert "only streams" in failing(lambda: share(queries, still, deadline="1 s", heartbeat=True))
     assert "without a deadline" in failing(lambda: shared(a, b, path, queries, heartbeat=True))
