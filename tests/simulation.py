@@ -9,13 +9,14 @@ state were copied and a second query goes on from the copies, that holds for eac
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
 import windrow as wr
+from simulated_checkpoint import Backup, Checkpoint
 from simulated_machines import Machines
 from simulated_rows import SimulatedRows
 from simulated_store import FAULT, Actor, Killed, Scheduler, SimulatedRoot
@@ -60,26 +61,6 @@ class Outcome:
     lost: bool
     """It cannot go on, though nothing has happened that state is not kept for."""
     trace: list[str]
-
-
-@dataclass
-class Checkpoint:
-    """Spark's: which batch comes next, and what the sink holds of those before."""
-
-    next: int = 0
-    sink: dict[int, Counter[tuple]] = field(default_factory=dict)
-
-    def copy(self) -> Checkpoint:
-        return Checkpoint(self.next, dict(self.sink))
-
-
-@dataclass
-class Backup:
-    """A copy of the state made file by file while tasks ran, and one of the checkpoint made when it began."""
-
-    checkpoint: Checkpoint
-    batches: list[Batch]
-    files: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
 
 class Simulation:
