@@ -24,7 +24,7 @@ from rich.table import Table
 
 from windrow.auctions import auctions_and_bids
 from windrow.demo_limits import compare_limits, show_limits
-from windrow.engine.compile_notice import first_batch_notice
+from windrow.engine.compile_notice import first_batch_notice, is_compiled
 from windrow.engine.rows import event_times
 from windrow.errors import WindrowError
 from windrow.model.query import Stream
@@ -74,7 +74,8 @@ def run_demo(
             from windrow.spark.session import open_session
 
             spark = ended.enter_context(open_session(f"local[{cores}]", "windrow demo", {}))
-        console.print(first_batch_notice(), style="dim", highlight=False)
+        if is_compiled():  # otherwise the join warns by itself
+            console.print(first_batch_notice(), style="dim", highlight=False)
         began = time.perf_counter()
         _join_live(console, spark, streams, out, cores)
         elapsed = time.perf_counter() - began

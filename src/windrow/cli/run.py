@@ -72,7 +72,7 @@ def run_command(
     if page is not None and not pipeline.streaming:
         raise QueryError("needs a stream; this pipeline's trigger is 'batch'", Option("--ui"))
 
-    from windrow.engine.compile_notice import first_batch_notice
+    from windrow.engine.compile_notice import first_batch_notice, is_compiled
     from windrow.pipeline.builder import build
     from windrow.pipeline.console import check_facts, print_check
     from windrow.pipeline.runner import run_batch, run_stream
@@ -91,7 +91,7 @@ def run_command(
             elif not quiet:
                 print_check(console, facts)
         elif pipeline.streaming:
-            if not quiet:
+            if not quiet and is_compiled():  # otherwise the join warns by itself
                 Console(stderr=True).print(first_batch_notice(), style="dim", highlight=False)
             run_stream(run.name, built.start, console, quiet, per_partition, chosen, max_batches, page)
         else:
