@@ -128,7 +128,7 @@ def test_a_deadline_drops_rows_and_says_what_may_be_false(how: str) -> None:
     output = pa.concat_tables([*map(op.process, calls), op.finish()])
     measured = op.metrics()
     assert measured.rows_dropped > 0
-    assert measured.missed_deadlines <= 8
+    assert measured.missed_deadlines <= len(calls) / 4
     if how == "semi":
         assert CERTAIN not in output.column_names
         assert 0 < output.num_rows < exact.num_rows

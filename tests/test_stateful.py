@@ -17,7 +17,7 @@ from windrow.model.stateful import Stateful, decode, encode
 
 
 @dataclass(frozen=True)
-class Curve(Stateful):
+class Line(Stateful):
     rates: tuple[float, ...]
     width: float = 1.0
 
@@ -39,7 +39,7 @@ class Whole(Part):
         super().__init__(half_life)
         self.parts = [Part(half_life), Part(half_life)]
         self.by_key: dict[tuple[int, str], Any] = {(0, "a"): Part(half_life)}
-        self.curve: Curve | None = None
+        self.curve: Line | None = None
         self.later: Part | None = None
 
 
@@ -55,7 +55,7 @@ def learned() -> Whole:
     whole.parts[1].counts[0] = np.inf
     whole.parts[1]._until = 1 << 60
     whole.by_key[0, "a"]._until = 7
-    whole.curve = Curve((0.25, float("inf")), 3.0)
+    whole.curve = Line((0.25, float("inf")), 3.0)
     whole.later = Part(2.0)
     return whole
 

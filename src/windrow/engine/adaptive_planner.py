@@ -7,7 +7,7 @@ rows, and only a change past the query's threshold leads to a new choice of orde
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,7 +40,8 @@ as some hundred rows, and an order matters less."""
 
 
 class AdaptivePlanner(Stateful):
-    saved = ("rates", "replans", "learned", "_next_check", "_seen_rows", "_seen_until")
+    version = 2
+    saved = ("rates", "replans", "learned", "orders", "_next_check", "_seen_rows", "_seen_until")
     clocks = ("_seen_until",)
 
     def __init__(self, query: Query) -> None:
@@ -50,9 +51,15 @@ class AdaptivePlanner(Stateful):
         self._statistics: JoinStatistics | None = None
         self.learned: dict[int, tuple[int, ...]] = {}
         """Orders that probes found better than those chosen from statistics; of all streams, or empty."""
+        self.orders: dict[int, tuple[int, ...]] = {}
+        """Orders of the current plan: after a restart the join goes on with them."""
         self._next_check = 1024
         self._seen_rows = [0] * len(query.streams)
         self._seen_until: int | None = None
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
+        return values | {"orders": {}} if version == 1 else None
 
     def set_query(self, query: Query) -> None:
         """Plan for the same join over other windows from now on."""
@@ -74,19 +81,20 @@ class AdaptivePlanner(Stateful):
             {w: np.concatenate([v, a.rows.columns[w.name]])[-SAMPLE:] for w, v in held.items()}
             for held, a in zip(_recent(join), arrivals, strict=True)
         ]
-        self._install(join, self._statistics_now(join, samples, {}))
+        self._install(join, self._statistics_now(join, samples, {}), self.orders)
 
     def ensure_plan(self, join: Join) -> None:
         """Make a plan from the rows already stored, if there is none yet."""
         if join.plan is None:
-            self._install(join, self._statistics_now(join, _recent(join), {}))
+            self._install(join, self._statistics_now(join, _recent(join), {}), self.orders)
 
     def forget(self, join: Join) -> None:
         """Make the next plan only from arriving rows and the windows. A join that resumes from stored state
         then plans like the one that wrote it."""
         join.plan = None
         self.rates = [0.0] * len(self.rates)
-        self._statistics, self.learned, self._next_check, self._seen_until = None, {}, 0, None
+        self._statistics, self._next_check, self._seen_until = None, 0, None
+        self.learned, self.orders = {}, {}
 
     def replan(self, join: Join, counters: Counters, newest: int | None) -> None:
         """Measure the streams again if it is time, and choose new orders if they have changed."""
@@ -140,9 +148,13 @@ class AdaptivePlanner(Stateful):
             self.replans += 1
             self._install(join, self._statistics)
 
-    def _install(self, join: Join, stats: JoinStatistics) -> None:
+    def _install(
+        self, join: Join, stats: JoinStatistics, orders: Mapping[int, tuple[int, ...]] | None = None
+    ) -> None:
         self._statistics = stats
-        join.install(make_plan(self._query, join.bound.predicate, stats, self.learned))
+        plan = make_plan(self._query, join.bound.predicate, stats, orders or self.learned)
+        self.orders = {d.arriving: d.order for d in plan.directions}
+        join.install(plan)
 
     def _statistics_now(
         self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]

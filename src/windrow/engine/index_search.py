@@ -52,6 +52,10 @@ class IndexSearch:
         self.windows = windows
         self.window = windows[step.stream]
         self.comparisons = 0
+        self.counted = 0
+        """Rows scanned, or pairs found by an index. Unlike comparisons they do not depend on how often a hash
+        table has grown in this process."""
+        self._scans = step.access.path == "scan" or not step.driver
         self._looked_up = [bound_column(c, step.stream) for c in step.driver]
         self._index = tuple(w.name for w in step.indexed)
         self._candidates = _Candidates()
@@ -139,6 +143,7 @@ class IndexSearch:
             more, found, compared = probe(state, out.probe, out.row)
             with self._counting:
                 self.comparisons += compared
+                self.counted += compared if self._scans else found
             if found:
                 yield out.probe[:found], out.row[:found]
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.failed_combinations import FailedCombinations
+from windrow.engine.index_search import IndexSearch
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
@@ -120,7 +121,9 @@ class Join(Stateful):
         self.plan: Plan | None = None
         self.probes: list[Probe] = []
         """One per direction of the plan."""
+        self._searches: list[IndexSearch] = []
         self._compared_before = 0
+        self._counted_before = 0
         self.dropped = [0] * count
         """Rows dropped for lack of time, per stream."""
         self.unsampled = [0] * count
@@ -151,8 +154,14 @@ class Join(Stateful):
     @property
     def comparisons(self) -> int:
         """Rows compared so far."""
-        outer = self.outer.comparisons if self.outer else 0
-        return self._compared_before + sum(p.comparisons for p in self.probes) + outer
+        outer = self.outer.searches if self.outer else ()
+        return self._compared_before + sum(s.comparisons for s in (*self._searches, *outer))
+
+    @property
+    def counted(self) -> int:
+        """Rows scanned and pairs found so far by this object: the same in every attempt at a call."""
+        outer = self.outer.searches if self.outer else ()
+        return self._counted_before + sum(s.counted for s in (*self._searches, *outer))
 
     def adopt(self, now: int, memory: bool, time: bool) -> None:
         """Show the policies of a limit on memory, or on time, rows that were stored before it applied, as if
@@ -194,11 +203,13 @@ class Join(Stateful):
 
     def install(self, plan: Plan) -> None:
         """Follow another plan from now on; the windows build the indexes it needs."""
-        self._compared_before += sum(p.comparisons for p in self.probes)
+        self._compared_before += sum(s.comparisons for s in self._searches)
+        self._counted_before += sum(s.counted for s in self._searches)
         self.plan, bound = plan, self.bound
         if self.load_shedder is not None:
             self.load_shedder.follow(plan)
         self.probes = [Probe(d, bound, self.windows, self.failed, self._inside) for d in plan.directions]
+        self._searches = [search for probe in self.probes for search in probe.searches]
         hashed: list[dict[tuple[str, ...], int | None]] = [{} for _ in self.windows]
         ranged: list[set[str]] = [set() for _ in self.windows]
         steps = [step for direction in plan.directions for step in direction.steps]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +33,7 @@ class Operator:
         Alias to pyarrow schema, if known in advance; mistakes in the query are then found here. Otherwise
         the first rows of a stream define its schema.
     clock
-        Seconds from an arbitrary origin, for deadlines.
+        Seconds from an arbitrary origin, for deadlines; by default the machine's.
     threads
         Number of threads that join the rows of a call. They help from some thousand rows per stream and call
         on. The exact answer does not depend on them, only its order does; nor does the order on which thread
@@ -56,7 +55,7 @@ class Operator:
         self,
         query: Query,
         schemas: Mapping[str, pa.Schema] | None = None,
-        clock: Callable[[], float] = perf_counter,
+        clock: Callable[[], float] | None = None,
         threads: int = 1,
         spill_directory: str | None = None,
     ) -> None:
@@ -183,7 +182,7 @@ class Operator:
         cls,
         query: Query,
         blob: bytes,
-        clock: Callable[[], float] = perf_counter,
+        clock: Callable[[], float] | None = None,
         schemas: Mapping[str, pa.Schema] | None = None,
         threads: int = 1,
         spill_directory: str | None = None,

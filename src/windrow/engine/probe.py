@@ -106,11 +106,6 @@ class Probe:
         self._failed, self._inside = failed, inside
         self.searches = [IndexSearch(step, windows) for step in direction.steps]
 
-    @property
-    def comparisons(self) -> int:
-        """Rows compared so far."""
-        return sum(search.comparisons for search in self.searches)
-
     def starting_rows(self, arrived: int) -> tuple[int, int]:
         """Positions, from and to, of the rows of the first stream that a run extends."""
         stream = self.direction.order[0]

@@ -86,6 +86,7 @@ def redistributed(states: Sequence[State], moves: Moves) -> State:
         "calls": max(h["calls"] for h in heads),
         "seq": max(h["seq"] for h in heads),
         "comparisons": sum(h["comparisons"] for h in heads) if moves.first else 0,
+        "overhead": 0.0,
         "streams": [stream.described() for stream in streams],
         "components": _components(olds, moves, arrays),
         "join": _join(olds, moves, numberings, arrays),

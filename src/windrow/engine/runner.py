@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -53,16 +52,12 @@ class JoinRunner:
 
     Parameters
     ----------
-    query
-        What to join.
     schemas
         Alias to pyarrow schema, as far as known.
     clock
-        Seconds from an arbitrary origin, for deadlines.
+        Seconds from an arbitrary origin, for deadlines; by default the machine's.
     make_sink
         Makes the sink of the results, once all schemas are known.
-    threads
-        Of the join.
     spill_directory
         Where windows spill to; by default the system's directory for temporary files.
     """
@@ -71,7 +66,7 @@ class JoinRunner:
         self,
         query: Query,
         schemas: Mapping[str, pa.Schema] | None = None,
-        clock: Callable[[], float] = perf_counter,
+        clock: Callable[[], float] | None = None,
         make_sink: Callable[[BoundQuery], ResultSink] = ResultBuilder,
         threads: Threads = ONE_THREAD,
         spill_directory: str | None = None,
@@ -101,6 +96,9 @@ class JoinRunner:
         self.deadline_controller: DeadlineController | None = None
         if query.time_limit is not None:
             self.deadline_controller = DeadlineController(query.time_limit, query.time_policy, clock)
+        self.overhead = 0.0
+        """Seconds that recent calls took outside the join, which a deadline covers too: to read rows, and to
+        load and store windows."""
         self.calls = 0
         self.seq = 0
         """Rows of all streams numbered so far, in a join with row windows."""
@@ -229,10 +227,9 @@ class JoinRunner:
     @property
     def plan(self) -> Plan | None:
         """The current plan; None until all schemas are known."""
-        if self.join is None or self.join.plan is None:
-            return None
-        shedder = self.join.load_shedder
-        return self.join.plan if shedder is None else replace(self.join.plan, harvest=shedder.harvest)
+        plan = self.join.plan if self.join else None
+        shedder = self.join.load_shedder if self.join else None
+        return replace(plan, harvest=shedder.harvest) if plan and shedder else plan
 
     @property
     def work(self) -> tuple[int, int]:
@@ -311,6 +308,11 @@ class JoinRunner:
         for part in (self.planner, self.deadline_controller, self.join):
             if part is not None:
                 part.turn_back(newest)
+
+    def learn_overhead(self, seconds: float) -> None:
+        """This call took so long outside the join. Only later calls get less time for it, so another attempt
+        at this one does the same work."""
+        self.overhead += (seconds - self.overhead) * (0.5 if self.overhead else 1.0)
 
     def count_ahead(self, rows: Mapping[str, int]) -> None:
         """Count rows of each stream that were dropped upstream as too far ahead of the clock."""

@@ -76,6 +76,7 @@ def capture(runner: JoinRunner) -> State:
         "calls": runner.calls,
         "seq": runner.seq,
         "comparisons": runner.work[0],
+        "overhead": runner.overhead,
         "streams": described,
         "components": [encode(getattr(runner, name), arrays) for name in COMPONENTS],
         "join": encode(runner.join, arrays),
@@ -135,6 +136,7 @@ def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) ->
     before, now = head["query"], fingerprint(runner.query)
     runner.calls, runner.seq = head["calls"], head["seq"]
     runner.counters.compared_before = head["comparisons"]
+    runner.overhead = head.get("overhead", 0.0)  # not in states of Windrow 0.1's first formats
     for name, component in zip(COMPONENTS, head["components"], strict=True):
         if name != "deadline_controller" or before["deadline"] == now["deadline"]:
             decode(component, stored.arrays, getattr(runner, name))

@@ -15,6 +15,7 @@ import numpy as np
 
 from windrow.harvest.call_costs import Costs
 from windrow.kernels.harvest.call_load import affordable, promise
+from windrow.model.stateful import Stateful
 
 Array = np.ndarray
 AS_GOOD = 0.99
@@ -59,7 +60,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Stateful):
     """Fraction of the matches found by the fraction of the windows probed; linear between the points."""
 
     work: Array

@@ -12,7 +12,7 @@ Lengths and sizes are in the unit of the window: seconds, or rows of the stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
 from typing import Any
@@ -61,7 +61,7 @@ class BasicWindows(Stateful):
 
 
 @dataclass(frozen=True)
-class HarvestHop:
+class HarvestHop(Stateful):
     """The part of one window that one direction probes."""
 
     stream: int
@@ -139,7 +139,7 @@ class HarvestHop:
 
 
 @dataclass(frozen=True)
-class HarvestDirection:
+class HarvestDirection(Stateful):
     """The parts of windows that arriving rows of one stream probe, in order."""
 
     arriving: int
@@ -160,7 +160,7 @@ class HarvestDirection:
 
 
 @dataclass(frozen=True)
-class Harvest:
+class Harvest(Stateful):
     """The parts to probe for each direction and window, with their expected cost and output."""
 
     windows: BasicWindows
@@ -176,8 +176,6 @@ class Harvest:
     """Cost per second that no harvest avoids, included in `full_cost`."""
     method: str = "everything"
     """How the harvest was found."""
-    everything: bool = field(init=False)
-    """Whether nothing is shed."""
 
     def __post_init__(self) -> None:
         for stream, direction in enumerate(self.directions):
@@ -189,7 +187,11 @@ class Harvest:
                         f"harvest: stream {hop.stream} has {self.windows.counts[hop.stream]} basic windows, "
                         f"direction {stream} ranks {len(hop.ranking)}"
                     )
-        object.__setattr__(self, "everything", all(direction.whole for direction in self.directions))
+
+    @cached_property
+    def everything(self) -> bool:
+        """Whether nothing is shed."""
+        return all(direction.whole for direction in self.directions)
 
     @property
     def cost(self) -> float:

@@ -83,7 +83,7 @@ class JoinKind(Protocol):
 
     @property
     def deadline_seconds(self) -> float | None:
-        """Time limit of each partition, if it is not a share of the query's deadline."""
+        """The deadline of a micro-batch, if it is not one of the query."""
 
     def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
         """Start a join that has seen nothing yet."""

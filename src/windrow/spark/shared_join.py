@@ -123,7 +123,7 @@ def share(
     schedule
         "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time limit of a partition in a micro-batch, such as "2 seconds"; the rest is deferred to the next
+        Time that a micro-batch may take in the join, such as "2 seconds"; the rest is deferred to the next
         micro-batch, in the state. None: a micro-batch finishes all its rows.
     max_backlog
         Maximum rows of a partition in the backlog; beyond it the deadline is exceeded.

@@ -119,7 +119,7 @@ class _SharedQueriesJoin:
 
     def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
         self._before = {m.key: copy.deepcopy(m.response_times) for m in self._join.subscribers}
-        return self._in_batches(self._join.process(rows))
+        return self._in_batches(self._join.process(rows, seconds=seconds))
 
     def finish(self) -> Batches:
         return self._in_batches(self._join.finish())

@@ -134,7 +134,7 @@ class JoinTask:
         counted = first_copy_counts(self.query, self.schemas, runner, arrived)
         began = time.perf_counter()
         allowed = self._deadline_share(arrived)
-        results = [join.process(self._named(arrived), _less(allowed, reading)), join.finish()]
+        results = [join.process(self._named(arrived), allowed), join.finish()]
         yield self._report(
             join,
             arrived,
@@ -195,9 +195,10 @@ class JoinTask:
             late = dropped_for_time(self.query, self.schemas, runner, arrived)
         loaded = time.perf_counter()
         allowed = self._deadline_share(arrived)
-        left = _less(allowed, reading + loaded - began + kept.committing)
+        left = None if allowed is None else allowed - runner.overhead
         results = join.process(self._named(arrived), left)
         processed = time.perf_counter()
+        runner.learn_overhead(reading + loaded - began + kept.committing)
         after = runner.metrics()
         # Commit. Late rows come first, because their readers do not know the commit log.
         if late is not None and self.late_rows is not None:
@@ -313,13 +314,13 @@ class JoinTask:
 
     def _deadline_share(self, arrived: TaskInput) -> float | None:
         """Seconds the partition may take in all; None without a deadline."""
-        limit = self.query.time_limit
-        if limit is None:
-            return self.kind.deadline_seconds
-        if limit.rate is not None:
+        limit, seconds = self.query.time_limit, self.kind.deadline_seconds
+        if limit is not None and limit.rate is not None:
             rows = sum(batch.num_rows for batch in arrived.rows.values())
             return limit.seconds(rows) * self.parallel_tasks
-        return limit.seconds(0) * min(1.0, self.parallel_tasks / self.partitions)
+        if limit is not None:
+            seconds = limit.seconds(0)
+        return None if seconds is None else seconds * min(1.0, self.parallel_tasks / self.partitions)
 
     def _named(self, arrived: TaskInput) -> dict[str, pa.RecordBatch]:
         return {self.query.aliases[s]: rows for s, rows in arrived.rows.items()}
@@ -350,8 +351,3 @@ class JoinTask:
         report per micro-batch, which keeps metrics small."""
         turns = max(1, self.partitions // REPORTING_PARTITIONS)
         return runner.learned_models().to_dict() if (partition - batch) % turns == 0 else None
-
-
-def _less(allowed: float | None, elsewhere: float) -> float | None:
-    """Time left for processing, after reading the rows and storing the windows."""
-    return None if allowed is None else allowed - elsewhere

@@ -21,7 +21,6 @@ import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
 from windrow.engine.limits.admitter import Admitter
-from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.harvest.call_costs import RECENT, REMEMBERED, USUAL, CallCosts, Costs
 from windrow.harvest.call_load import Choice, Curve, Work, choose
 from windrow.harvest.overload import Overload
@@ -85,8 +84,6 @@ class PlannedCall:
     seconds: float = 0.0
     """What the call may take. Plans use all of it: if a call is read slowly, by chance, nothing is gained by
     shedding more."""
-    left: float = 0.0
-    """Seconds left when it was planned."""
     found_before: float = 0.0
     estimated_before: float = 0.0
     """Results found and estimated in earlier calls."""
@@ -114,6 +111,11 @@ class PlannedCall:
     planning: float = 0.0
     """Seconds spent on choosing and dropping rows."""
     random: np.random.Generator | None = None
+
+    @property
+    def built(self) -> int:
+        """Results built so far."""
+        return self.results - self.skipped
 
 
 class CallPlanner(Stateful):
@@ -165,13 +167,13 @@ class CallPlanner(Stateful):
     # -- the data flow ------------------------------------------------------------------------------
 
     def plan(
-        self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows], controller: DeadlineController
+        self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows], seconds: float
     ) -> Sequence[Array | None] | None:
-        """Positions of admitted rows, None for all."""
-        rows, times = sum(len(a.rows) for a in arrivals), (controller.budget, controller.seconds_left)
+        """Positions of rows admitted in a call of so many seconds, None for all."""
+        rows = sum(len(a.rows) for a in arrivals)
         self._calls += 1
         found = self.admitter.found, self.admitter.true
-        self.call = call = PlannedCall(rows, sum(map(len, windows)) + rows, *times, *found, rows)
+        self.call = call = PlannedCall(rows, sum(map(len, windows)) + rows, seconds, *found, rows)
         if rows == 0 or len(self.costs) == 0:
             return None
         compared, results = (each * rows for each in self._per_row)
@@ -263,9 +265,9 @@ class CallPlanner(Stateful):
         """Rows of this call, if this share of them is admitted, by what they cost."""
         return self.call.rows * (DROPPED + (1 - DROPPED) * share)
 
-    def rows_dropped(self, controller: DeadlineController) -> None:
+    def rows_dropped(self, seconds: float) -> None:
         """The rows there is no time for have been dropped: learn how long that took."""
-        self.call.planning = max(0.0, self.call.left - controller.seconds_left)
+        self.call.planning = max(0.0, seconds)
         self._dropping += 0.3 * (self.call.planning - self._dropping)
 
     def parts(self) -> int:
@@ -289,7 +291,7 @@ class CallPlanner(Stateful):
         if self._all_probe or call.choice.z < 1 or call.admitted == 0 or rows_left == call.admitted:
             return
         part = rows_left / call.admitted
-        so_far = (call.left - seconds_left) / (1 - part)
+        so_far = (call.seconds - call.costs.fixed - seconds_left) / (1 - part)
         # Average the prediction with an extrapolation of the time taken so far.
         rest = part * (max(call.predicted, so_far) + so_far) / 2
         spare = seconds_left + (BRAKE * call.seconds if call.choice.work >= 1 else 0.0)
@@ -337,15 +339,16 @@ class CallPlanner(Stateful):
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def end(self, seconds_left: float, compared: int, work: float) -> None:
-        """End the call and learn from it. `work` is the fraction of the full comparisons made."""
+    def end(self, seconds: float, compared: int, work: float) -> None:
+        """End the call, which took so long, and learn from it. `work` is the fraction of the full comparisons
+        made."""
         call = self.call
         if call.plain:
             self.admitter.found += call.results
             self.admitter.true += call.results
         if call.admitted == 0:
             return
-        took, built = call.seconds - seconds_left - call.planning, call.results - call.skipped
+        took, built = seconds - call.planning, call.built
         if call.choice == EVERYTHING:
             self.overload.exact.add(took, call.rows, compared, built)
         self._learn_amounts(compared, work)

@@ -1,7 +1,9 @@
 """Measures the time of a call under a deadline, and sets the throttle fraction if calls are not planned.
 
-A call's time runs from the arrival of its rows to the delivery of its results. If whole calls are planned
-(`call_planner.py`), it is only measured here.
+A call's time runs from the arrival of its rows to the delivery of its results. What a call costs is learned
+from it when the call ends. While it runs, time is counted, not measured: work done so far, at the cost of
+earlier calls. Another attempt at the call then does the same work, however fast it runs, and returns the same
+results. Only GrubJoin's throttle on a given clock, as in the lab, reads it within a call.
 
 Otherwise the throttle fraction is the fraction of the full work there is time for. Each sub-batch sets it so
 that the remaining rows take the remaining time. With an adaptation interval it is instead adapted at
@@ -14,7 +16,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from time import perf_counter
+from typing import Any
 
+from windrow.harvest.call_costs import CallCosts
 from windrow.harvest.throttle import LEAST, adapted
 from windrow.model.limits import Deadline
 from windrow.model.policies.time_policies import TimePolicy
@@ -46,17 +51,23 @@ _FADE = 0.85
 
 
 class DeadlineController(Stateful):
-    version = 2
+    version = 3
     saved = (
-        "z", "mean_throttle", "missed_deadlines", "_spent", "_done", "_interval_ends", "_arrived",
-        "_consumed", "_waiting", "_hopeless",
+        "z", "mean_throttle", "missed_deadlines", "costs", "_spent", "_done", "_interval_ends",
+        "_arrived", "_consumed", "_waiting", "_hopeless",
     )  # fmt: skip
     clocks = ("_interval_ends",)
 
-    def __init__(self, deadline: Deadline, policy: TimePolicy, clock: Clock) -> None:
+    def __init__(self, deadline: Deadline, policy: TimePolicy, clock: Clock | None) -> None:
         self.deadline = deadline
         self.policy = policy
-        self.clock = clock
+        self.clock = clock or perf_counter
+        self.counts = clock is None or policy.plans_calls
+        """Whether time is counted while a call runs."""
+        self.costs = CallCosts()
+        """Costs of calls that are not planned."""
+        self._counted: Clock | None = None
+        """Seconds of the work done so far in this call."""
         self.z = 1.0
         """The throttle fraction."""
         self.budget = 0.0
@@ -84,16 +95,24 @@ class DeadlineController(Stateful):
         self._waiting = 0
         self._hopeless = 0
 
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
+        return values | {"costs": CallCosts()} if version == 2 else None
+
     # -- the data flow ------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Start the clock of a call."""
         self._began = self.clock()
 
-    def begin_call(self, rows: int, arrived: int, seconds: float | None = None) -> None:
-        """Begin a call of `rows` rows, `arrived` of them new, limited to `seconds` or the deadline."""
+    def begin_call(
+        self, rows: int, arrived: int, seconds: float | None = None, counted: Clock | None = None
+    ) -> None:
+        """Begin a call of `rows` rows, `arrived` of them new, limited to `seconds` or the deadline. `counted`
+        says how much time has passed, if it is counted."""
         if self._began is None:
             self.open()
+        self._counted = counted if self.counts else None
         # A rate allows no time where rows were only waiting.
         allowed = self.deadline.seconds(arrived) or LEAST_SECONDS
         self.budget = allowed if seconds is None else max(seconds, LEAST_SECONDS)
@@ -110,10 +129,17 @@ class DeadlineController(Stateful):
         self.z, self._parts, self._paced = max(LEAST, z), parts, True
 
     @property
+    def _elapsed(self) -> float:
+        """Seconds of this call so far."""
+        if self._counted is not None:
+            return self._counted()
+        assert self._began is not None
+        return self.clock() - self._began
+
+    @property
     def seconds_left(self) -> float:
         """Seconds left in this call."""
-        assert self._began is not None
-        return self.budget - (self.clock() - self._began)
+        return self.budget - self._elapsed
 
     @property
     def out_of_time(self) -> bool:
@@ -123,7 +149,8 @@ class DeadlineController(Stateful):
     def next_rows(self) -> int:
         """Number of rows in the next sub-batch."""
         if self.cost == 0.0:
-            return FIRST_ROWS
+            # Measure what a row costs; unless time is counted, which shows it only when the call ends.
+            return max(FIRST_ROWS, self._rows // PARTS) if self.counts else FIRST_ROWS
         ends_in_time = self.policy.buffer_rows is not None  # the last sub-batch must then be short
         parts = PARTS if self.z == 1.0 and not ends_in_time else self._parts
         if self.seconds_left <= 0:
@@ -141,13 +168,13 @@ class DeadlineController(Stateful):
 
     def begin_sub_batch(self, rows: int) -> None:
         """Begin a sub-batch of this many rows."""
-        self._sub_batch_began = self.clock()
+        self._sub_batch_began = self._elapsed
         self._rows_left -= rows
 
     def end_sub_batch(self, rows: int, share: float, now: int) -> None:
         """End a sub-batch up to event time `now` that did a fraction `share` of the full work."""
         # The clock may be set back; a negative duration would corrupt the decayed sum.
-        self._spent = _FADE * self._spent + max(0.0, self.clock() - self._sub_batch_began)
+        self._spent = _FADE * self._spent + max(0.0, self._elapsed - self._sub_batch_began)
         self._done = _FADE * self._done + rows * share
         self._throttled += rows * self.z
         self._arrived += rows
@@ -173,7 +200,7 @@ class DeadlineController(Stateful):
         """Stop the clock: results are delivered. `short` if there was no time to store the rows."""
         assert self._began is not None
         self.seconds = self.clock() - self._began
-        self._began = None
+        self._began = self._counted = None
         late = self.seconds > MISSED * self.budget > 0
         self.missed_deadlines += late
         hopeless = (late and self.z <= MIN_USEFUL_THROTTLE and self._by_sub_batches) or short

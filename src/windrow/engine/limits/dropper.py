@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,8 @@ CHANCE, STOOD_FOR = "dropper.chance", "dropper.stood_for"
 
 
 class Dropper(Stateful):
-    saved = ("keep", "found", "estimated", "variance", "statistics", "_steady")
+    version = 2
+    saved = ("keep", "found", "estimated", "variance", "statistics", "_steady", "_chosen")
     row_state: RowState = ((CHANCE, np.float64), (STOOD_FOR, np.float64))
     calls: CallPlanner | None = None
     harvest: Harvest | None = None
@@ -57,6 +58,10 @@ class Dropper(Stateful):
         self.work_fraction = 1.0
         self._chosen: tuple[float, int, Array] | None = None
         """Smoothed throttle fraction and sub-batch of the last choice, and the rates chosen."""
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
+        return values | {"_chosen": None} if version == 1 else None
 
     # -- the data flow ------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ the lags are still learned, and the results the others miss are estimated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from windrow.engine.windows import Windows
 
 Array = np.ndarray
-LEARNED_AT_ONCE = 512
-LEARNED_AT_EASE = 128
+LEARNED_AT_ONCE, LEARNED_AT_EASE = 512, 128
 """Maximum results of a probe to learn from: with a harvest, and (fewer) with whole windows."""
 STRATA = 10
 """Minimum number of window parts that an even sample covers."""
@@ -59,8 +58,10 @@ ResultWeights = Callable[["Windows", "PartialMatches"], Array]
 
 
 class Harvester(Stateful):
+    version = 2
     saved = (
-        "missed", "calls", "statistics", "_lags", "_lags_fade", "_basic_windows", "_max_useful_ages",
+        "missed", "calls", "statistics", "harvest", "_lags", "_lags_fade", "_basic_windows",
+        "_max_useful_ages", "_chosen", "_curve",
     )  # fmt: skip
     row_state: RowState = ()
 
@@ -93,16 +94,26 @@ class Harvester(Stateful):
         self._z = 1.0
         self._fade = 1.0
         self._ages: list[tuple[AgeIntervals, ...]] = []
-        self._chosen: tuple[Plan | None, int, int] = (None, 0, 0)
-        """Plan, sub-batch and event time of the last harvest."""
+        self._chosen: tuple[int, int] | None = None
+        """Sub-batch and event time of the last harvest; None if it belongs to another plan."""
         self._max_useful_ages: Array | None = None
         """Per stream, the greatest age in microseconds that recent harvests probe."""
-        self._curve: tuple[Plan | None, int, Curve] | None = None
-        """Plan and call of the last curve, and the curve."""
+        self._curve: tuple[int, Curve] | None = None
+        """Call of the last curve, and the curve; None if it belongs to another plan."""
+
+    def restore(self, values: dict[str, Any]) -> None:
+        super().restore(values)
+        self._follow_harvest()
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
+        return values | {"harvest": None, "_chosen": None, "_curve": None} if version == 1 else None
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def follow(self, plan: Plan) -> None:
+        if self._plan is not None:  # The first plan after a restart continues the one before it.
+            self._chosen = self._curve = None
         self._plan = plan
         self._scanned = [d.steps[0].access.path == "scan" for d in plan.directions]
         if self.calls is not None:
@@ -113,13 +124,13 @@ class Harvester(Stateful):
         if not all(self._scanned) or self.lags is None:
             return None
         known = self._curve
-        if known is None or known[0] is not self._plan or call - known[1] >= CALLS_BETWEEN_CURVES:
+        if known is None or call - known[0] >= CALLS_BETWEEN_CURVES:
             model, omega = self.model(windows), self.policy.shredding_fraction
             found = [self._solved(model, z).output for z in CURVE_AT[1:-1].tolist()]
             part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
             curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
-            known = self._curve = self._plan, call, curve
-        return known[2]
+            known = self._curve = call, curve
+        return known[1]
 
     def _solved(self, model: HarvestModel, z: float) -> Harvest:
         return solve(model, z, self.policy.method, self.policy.parts)
@@ -271,9 +282,7 @@ class Harvester(Stateful):
                 age = anchor - windows[step.stream].ts[partials.rows[step.stream]]
                 outside |= ~ages.contains(age)
         which = np.searchsorted(rows, partials.rows[stream])
-        weights = np.ones(len(partials))
-        if self._result_weights is not None:
-            weights = self._result_weights(windows, partials)
+        weights = self._result_weights(windows, partials) if self._result_weights else np.ones(len(partials))
         if self.calls is not None:
             weights = weights * self.calls.admitter.weights(windows, partials)
         self.missed.add(which, len(rows), outside, weights, draw)
@@ -287,9 +296,7 @@ class Harvester(Stateful):
         self._init_lags(windows)
         assert self.lags is not None
         count = len(partials)
-        chosen = np.arange(count)
-        if count > most:
-            chosen = np.sort(self._random().integers(0, count, most))
+        chosen = np.arange(count) if count <= most else np.sort(self._random().integers(0, count, most))
         times = np.stack([windows[s].ts[partials.rows[s][chosen]] for s in range(len(windows))], 1)
         lags = (times - times[:, :1]) / SECOND
         self.lags = self.lags.add(lags, np.full(len(chosen), weight * count / len(chosen)))
@@ -339,9 +346,9 @@ class Harvester(Stateful):
         """Whether the harvest is old or belongs to another throttle fraction or plan. With an adaptation
         interval it is renewed once per interval, as in GrubJoin."""
         known, interval = self.harvest, self.policy.interval_micros
-        plan, sub_batch, time = self._chosen
-        if known is None or plan is not self._plan:
+        if known is None or self._chosen is None:
             return True
+        sub_batch, time = self._chosen
         if interval is not None:
             return z != known.throttle or now - time >= interval
         age = self.statistics.sub_batches - sub_batch
@@ -349,12 +356,18 @@ class Harvester(Stateful):
 
     def _choose(self, windows: Windows, z: float, now: int) -> None:
         """Choose the harvest for this throttle fraction."""
-        self._chosen = self._plan, self.statistics.sub_batches, now
-        self.harvest = self.last_harvest = harvest = self._solved(self.model(windows), z)
-        self._ages = [
-            tuple(_micros(hop.ages(harvest.windows), harvest.windows.sizes[hop.stream]) for hop in d.hops)
-            for d in harvest.directions
-        ]
+        self._chosen = self.statistics.sub_batches, now
+        self.harvest = self._solved(self.model(windows), z)
+        self._follow_harvest()
+
+    def _follow_harvest(self) -> None:
+        """Probe the ages of the current harvest from now on."""
+        if (harvest := self.harvest) is not None:
+            self.last_harvest = harvest
+            self._ages = [
+                tuple(_micros(hop.ages(harvest.windows), harvest.windows.sizes[hop.stream]) for hop in d.hops)
+                for d in harvest.directions
+            ]
 
     def max_useful_ages(self) -> list[int] | None:
         """Per stream, the greatest age in microseconds that is still probed; None if all ages are.

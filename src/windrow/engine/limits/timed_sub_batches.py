@@ -16,6 +16,7 @@ from windrow.engine.join import Join
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.sub_batches import SubBatchCutter, by_rows
+from windrow.harvest.call_costs import USUAL, Costs
 from windrow.model.query import Query
 
 Cut = Callable[[Sequence[ArrivingRows]], Iterator[list[int]]]
@@ -45,19 +46,23 @@ class TimedSubBatches:
         self._query, self._join, self._controller = query, join, controller
         self._load_shedder, self._planner = join.load_shedder, join.call_planner
         self._arrivals, self._at = arrivals, at
-        self._compared_before = join.comparisons
+        self._counted_before = join.counted
+        self._costs: Costs | None = None
+        self._stored = 0
+        """Rows stored so far, those of the current sub-batch included."""
 
     def cut(self, plain: Cut, arrived: int, seconds: float | None) -> Iterator[list[int]]:
         """Yield the end of each sub-batch while there is time. `plain` cuts as without a deadline; `arrived`
         rows are new; the call may take `seconds`, by default the deadline."""
         controller, planner = self._controller, self._planner
-        controller.begin_call(sum(len(a.rows) for a in self._arrivals), arrived, seconds)
+        controller.begin_call(sum(len(a.rows) for a in self._arrivals), arrived, seconds, self._elapsed)
         self._drop_rows()
+        rows = sum(len(a.rows) for a in self._arrivals)
         if planner is not None and planner.call.plain:
+            self._stored = rows
             self._load_shedder.statistics.skip([len(a.rows) for a in self._arrivals])
             yield from plain(self._arrivals)
             return
-        rows = sum(len(a.rows) for a in self._arrivals)
         if planner is None:
             sub_batches = self._paced()
         elif planner.call.choice.z < 1:
@@ -73,6 +78,7 @@ class TimedSubBatches:
             done = sum(stop) - before
             now = max(int(a.rows.ts[j - 1]) for a, j in zip(self._arrivals, stop, strict=True) if j)
             controller.begin_sub_batch(done)
+            self._stored = sum(stop)
             yield stop
             controller.end_sub_batch(done, self._load_shedder.work_fraction, now)
 
@@ -99,21 +105,34 @@ class TimedSubBatches:
         """End the call, with `buffered` rows buffered and event time at `newest`: results are delivered."""
         controller, planner = self._controller, self._planner
         controller.end_call(buffered, newest, 1.0 if planner is None else planner.work)
-        left = controller.seconds_left
         controller.close(planner is not None and planner.call.short)
+        counted = self._join.counted - self._counted_before
         if planner is not None:
-            compared = self._join.comparisons - self._compared_before
-            planner.end(left, compared, self._load_shedder.work_fraction)
+            planner.end(controller.seconds, counted, self._load_shedder.work_fraction)
+        elif controller.counts and self._stored:
+            controller.costs.add(controller.seconds, self._stored, counted, 0)
+
+    def _elapsed(self) -> float:
+        """Seconds that the work done so far takes by the cost of earlier calls; none if that is unknown."""
+        planner, built = self._planner, 0
+        if planner is not None:
+            self._costs, built = planner.call.costs, planner.call.built
+        elif self._costs is None:
+            self._costs = self._controller.costs.fitted(self._controller.budget)
+        if self._costs is USUAL:
+            return 0.0
+        return self._costs.seconds(self._stored, self._join.counted - self._counted_before, built)
 
     def _drop_rows(self) -> None:
         """Remove the rows that the plan has no time for."""
         if self._planner is None:
             return
-        kept = self._planner.plan(self._join.windows, self._arrivals, self._controller)
+        began = self._controller.clock()
+        kept = self._planner.plan(self._join.windows, self._arrivals, self._controller.budget)
         if kept is not None:
             sampled = self._planner.call.choice.recall > 0
             self._arrivals[:] = self._join.admit(self._arrivals, kept, sampled)
-            self._planner.rows_dropped(self._controller)
+            self._planner.rows_dropped(self._controller.clock() - began)
 
     def _paced(self) -> Iterator[list[int]]:
         """Cut by the rows that the throttle fraction leaves time for."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from windrow.engine.conditions import same_values
 from windrow.engine.failed_combinations import FailedCombinations
+from windrow.engine.index_search import IndexSearch
 from windrow.engine.outer.row_flags import FLAGS, PASSED, column_flags
 from windrow.engine.partial_matches import MISSING, ORIGIN, PartialMatches
 from windrow.engine.probe import Probe
@@ -56,8 +57,8 @@ class LevelSearch:
             self.needed[stream] = self.needed.get(stream, 0) | column_flags(parts.bound, stream, plan.bound)
 
     @property
-    def comparisons(self) -> int:
-        return self._probe.comparisons
+    def searches(self) -> list[IndexSearch]:
+        return self._probe.searches
 
     def possible(self, rows: Mapping[int, Array], count: int) -> Array:
         """Mask of the combinations that can have a match, as far as these streams show."""

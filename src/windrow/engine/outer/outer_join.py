@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from windrow.engine.failed_combinations import FailedCombinations
+from windrow.engine.index_search import IndexSearch
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
 from windrow.engine.outer.losses import NEVER, Losses
@@ -74,9 +75,9 @@ class Decider(Stateful):
         """Combinations whose own rows were evicted before they were decided."""
 
     @property
-    def comparisons(self) -> int:
-        searches: list[Probe | LevelSearch] = [*self._levels, *self._probes.values()]
-        return sum(search.comparisons for search in searches)
+    def searches(self) -> list[IndexSearch]:
+        found: list[Probe | LevelSearch] = [*self._levels, *self._probes.values()]
+        return [search for each in found for search in each.searches]
 
     def arrived(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Park the combinations that new rows complete; yield those that nothing can match."""
@@ -302,8 +303,9 @@ class OuterJoin(Stateful):
         return [step for decider in self._deciders for step in decider.plan.steps]
 
     @property
-    def comparisons(self) -> int:
-        return sum(decider.comparisons for decider in self._deciders)
+    def searches(self) -> list[IndexSearch]:
+        """Executed beside those of the plan."""
+        return [search for decider in self._deciders for search in decider.searches]
 
     @property
     def probes_inner(self) -> bool:

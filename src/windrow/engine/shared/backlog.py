@@ -18,6 +18,7 @@ import numpy as np
 
 from windrow.engine.completeness import NEVER
 from windrow.engine.join import Join
+from windrow.engine.limits.deadline_controller import LEAST_SECONDS
 from windrow.engine.probe import Probe
 from windrow.engine.row_windows import OUT, RANK, SEQ
 from windrow.engine.rows import ArrivingRows
@@ -108,10 +109,19 @@ class BacklogScheduler:
             if windows.pending_seq is None:
                 windows.pending_seq = first
 
-    def run(self, join: Join, router: QueryRouter, clock: Callable[[], float], everything: bool) -> None:
-        """Serve units in the schedule's order until the deadline's work is done, or `everything`."""
+    def run(
+        self,
+        join: Join,
+        router: QueryRouter,
+        clock: Callable[[], float],
+        everything: bool,
+        seconds: float | None = None,
+    ) -> None:
+        """Serve units in the schedule's order until the deadline's work is done, or `everything`. `seconds`
+        are those of this call, if not the deadline."""
         everything = everything or self.speed is None or self._mostly_displaced(join.windows)
-        used = self._spend(join, router, np.inf if everything else self.seconds * (self.speed or 0.0))
+        limit = self.seconds if seconds is None else max(seconds, LEAST_SECONDS)
+        used = self._spend(join, router, np.inf if everything else limit * (self.speed or 0.0))
         self._learn(used, clock() - self._began)
 
     def drain(self, join: Join, router: QueryRouter) -> None:

@@ -100,11 +100,12 @@ class SharedJoin:
 
     # -- the public face ----------------------------------------------------------------------------
 
-    def process(self, data: Data, now: int | None = None) -> ResultsByQuery:
-        """Join new rows; return each query's results."""
+    def process(self, data: Data, now: int | None = None, seconds: float | None = None) -> ResultsByQuery:
+        """Join new rows; return each query's results. `seconds` is the time limit of this call, by default
+        the deadline."""
         began = self.clock()
         self._admit(data, now)
-        self._run(began)
+        self._run(began, seconds=seconds)
         return self._deliver(self._deliveries())
 
     def releases(self, data: Data, now: int | None, arrived: float | None) -> Iterator[ResultsByQuery]:
@@ -248,7 +249,9 @@ class SharedJoin:
         self.bind()
         self.runner.admit(batches, now)
 
-    def _run(self, began: float, final: bool = False, by_unit: bool = False) -> None:
+    def _run(
+        self, began: float, final: bool = False, by_unit: bool = False, seconds: float | None = None
+    ) -> None:
         """Store the call's rows. Find their results and those of rows deferred earlier, as far as there is
         time; none of them if that is done `by_unit`."""
         join, router, scheduler = self.runner.join, self.router, self.scheduler
@@ -265,7 +268,7 @@ class SharedJoin:
             for _ in self.runner.run(final):
                 pass  # the router keeps the results
             if scheduler is not None and not by_unit:
-                scheduler.run(join, router, self.clock, everything=final)
+                scheduler.run(join, router, self.clock, final, seconds)
         for member in self.subscribers:
             member.completeness.note(join.windows, self.runner.watermarks.max_event_time)
 
