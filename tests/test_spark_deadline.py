@@ -11,7 +11,7 @@ import pytest
 
 import windrow as wr
 from results import ids
-from spark_tools import START, Stream, failing, frame, run, written
+from spark_tools import START, Stream, failing, found, frame, run, written
 from windrow.estimation.recall import recall_interval
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
@@ -88,3 +88,30 @@ def test_a_deadline_that_makes_no_sense_is_told_before_anything_runs(tmp_path):
     assert "Did you mean 'harvest'" in failing(lambda: joined(frames, None, deadline="1 s", shed="harvset"))
     waiting = wr.policies.Harvesting(buffer_rows=5)
     assert "leave buffer_rows= out" in failing(lambda: joined(frames, None, deadline="1 s", shed=waiting))
+
+
+@pytest.mark.parametrize("on", ["a.k = b.k", "abs(a.x - b.x) <= 0.5"])
+def test_a_second_read_of_a_micro_batch_returns_what_the_first_did(tmp_path, on):
+    """Each read runs the join again, faster or slower, and commits a state that later ones may start from."""
+    streams, keys = (
+        {alias: Stream(tmp_path / alias) for alias in "ab"},
+        pa.array(np.arange(ROWS) * 7919 % 300),
+    )
+    tables = {a: [lagging(a, n).set_column(2, "k", keys) for n in range(8)] for a in streams}
+    whole = {alias: frame(pa.concat_tables(parts)) for alias, parts in tables.items()}
+    for alias, stream in streams.items():
+        stream.put(*tables[alias])
+    frames = {alias: stream.read() for alias, stream in streams.items()}
+    out = join(frames, on, "ts", "4 seconds", partitions=2, deadline="4 ms", state=str(tmp_path / "state"))
+    reads: list[tuple[Any, Any]] = []
+
+    def twice(batch: Any, number: int) -> None:
+        reads.append((found(batch), found(batch)))
+
+    query = out.writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert len(reads) == 8
+    assert all(first == second for first, second in reads)
+    assert (
+        sum(first.total() for first, _ in reads) < found(join(whole, on, "ts", "4 s", partitions=2)).total()
+    )

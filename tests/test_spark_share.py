@@ -315,3 +315,20 @@ def test_a_batch_that_is_run_again_carries_over_the_same(two):
         found.setdefault(name, Counter())[tuple(pair)] += 1
     for name, q in queries.items():
         assert found[name] == alone(q)
+
+
+def test_a_second_read_of_a_micro_batch_serves_what_the_first_did(two):
+    """Reads take different times, and each commits a state. If the next micro-batch started from either, its
+    reads might leave off at different places."""
+    a, b, path = two
+    a.put(*files(1, 6, 300)), b.put(*files(2, 6, 300))
+    queries, reads = {"fast": query("500 ms"), "slow": query("30 seconds")}, []
+
+    def twice(batch, number) -> None:
+        reads.append([Counter(map(tuple, batch.selectExpr(*COLUMNS).collect())) for _ in range(2)])
+
+    out = shared(a, b, path, queries, deadline="2 ms")
+    writer = out.writeStream.foreachBatch(twice).option("checkpointLocation", str(path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert len(reads) == 6
+    assert all(first == second for first, second in reads)

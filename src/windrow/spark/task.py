@@ -253,6 +253,10 @@ class JoinTask:
             return self._take_over(kept, start, before)
         base = start.base
         attempts = [] if base is None else start.markers.attempts(base, kept.store.partition)
+        if self.query.time_limit is not None or self.kind.deadline_seconds is not None:
+            # Attempts hold the same rows, but took different times, from which the next plan is made. All
+            # attempts at this micro-batch must start from the same one.
+            attempts = attempts[:1]
         if kept.join is not None and kept.content in {attempt.content for attempt in attempts}:
             return kept.join
         kept.content, kept.batch, kept.join = None, start.batch - 1, self._fresh()

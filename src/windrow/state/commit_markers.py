@@ -183,8 +183,10 @@ class CommitMarkers:
         return list(self._of(version).values())
 
     def attempts(self, version: Version, partition: int) -> list[CommitMarker]:
-        """One for each attempt that has committed exactly this version, if it is stored since format 8."""
-        return [m for m in self.of_partition(partition) if m.version == version and m.content]
+        """One for each attempt that has committed exactly this version, if it is stored since format 8; in
+        the same order for every reader."""
+        own = (m for m in self.of_partition(partition) if m.version == version and m.content)
+        return sorted(own, key=lambda marker: marker.content)
 
     def of_partition(self, partition: int) -> list[CommitMarker]:
         return self._by_partition.get(partition, [])

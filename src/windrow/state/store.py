@@ -81,7 +81,7 @@ class StateStore:
         """By path: manifests that cleanup need not read."""
 
     def manifest(self, version: Version, markers: CommitMarkers | None = None) -> Manifest:
-        """The partition's manifest of a committed version: any that can be read, if there are several.
+        """The partition's manifest of a committed version: the first that can be read, if there are several.
         `markers` are those of the micro-batch; without them it is listed."""
         found = markers or self.log.read_markers(version.batch)
         old = CommitMarker(self.partition, version, ())
