@@ -2,7 +2,8 @@
 
 What is simulated is the protocol around the operator, so most schedules use a small operator. It has all
 that the protocol rests on: event times shared between partitions, late rows, rows held back until their time
-has come, expiry, and state in parts that later versions name again.
+has come, results deferred at a speed that each attempt measures anew, expiry, and state in parts that later
+versions name again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -99,10 +101,16 @@ class SmallKind:
     """A kind of join whose windows are a few lists."""
 
     held_back: bool = False
-    deadline_seconds: float | None = None
+    speeds: Random | None = None
+    """Draws what an attempt measures, if there is a deadline."""
+
+    @property
+    def deadline_seconds(self) -> float | None:
+        return None if self.speeds is None else 1.0
 
     def start(self, query: Query, schemas: object) -> Any:
-        return SmallJoin(query.streams["a"].window.size, query.watermark_delay_us, self.held_back)
+        window = query.streams["a"].window.size
+        return SmallJoin(window, query.watermark_delay_us, self.held_back, self.speeds)
 
     def fingerprint(self, query: Query) -> dict[str, Any]:
         return fingerprint(query)
@@ -125,14 +133,21 @@ class SmallKind:
         known = {a: max((t for t in times if t is not None), default=None) for a, times in newest.items()}
         waiting = [batch_of(rows, SMALL) if rows else NO_ROWS for rows in held.values()]
         parts = [batch_of(rows, SMALL) for rows in (*found["a"], *found["b"])]
-        return State({"newest": known, "a": len(found["a"])}, (*waiting, *parts))
+        deferred = [r for state in states for r in state.metadata["deferred"] if moves.holds(r[2])]
+        kept = {"deferred": deferred, "speed": states[0].metadata["speed"]}
+        return State({"newest": known, "a": len(found["a"]), **kept}, (*waiting, *parts))
 
 
 class SmallJoin:
     """Joins streams a and b on `k` over one time window, by nested loops."""
 
-    def __init__(self, window: int, late: int, held_back: bool) -> None:
-        self.window, self.late, self.held_back = window, late, held_back
+    overhead = 0.0
+
+    def __init__(self, window: int, late: int, held_back: bool, speeds: Random | None) -> None:
+        self.window, self.late, self.held_back, self.speeds = window, late, held_back, speeds
+        self.deferred: list[Row] = []
+        """Results not handed on yet, with their keys."""
+        self.speed = 1
         self.runner = self
         self.changes: tuple[str, ...] = ()
         self.newest: dict[str, int | None] = {"a": None, "b": None}
@@ -151,6 +166,9 @@ class SmallJoin:
     def count_ahead(self, counts: object) -> None:
         """No row of a schedule is too far ahead."""
 
+    def learn_overhead(self, seconds: float) -> None:
+        """Time is what `speeds` says."""
+
     def memory_demand(self) -> None:
         return None
 
@@ -161,11 +179,15 @@ class SmallJoin:
         return {}
 
     def process(self, rows: Mapping[str, pa.RecordBatch], seconds: float | None) -> Iterator[pa.RecordBatch]:
-        """Joins rows at once, and hands the results on in batches of three."""
-        results = self._join(rows)
+        """Joins rows at once, and hands results on in batches of three. With a deadline, as many as the last
+        attempt had time for, or all of them if there are no rows."""
+        results = self.deferred + self._join(rows)
+        now = len(results) if self.speeds is None or not rows else self.speed
+        results, self.deferred = results[:now], results[now:]
+        self.speed = 1 if self.speeds is None else self.speeds.randint(0, 4)
         return (_batch_of_results(results[at : at + 3]) for at in range(0, len(results), 3))
 
-    def _join(self, rows: Mapping[str, pa.RecordBatch]) -> list[tuple[int, int]]:
+    def _join(self, rows: Mapping[str, pa.RecordBatch]) -> list[Row]:
         earliest = {a: None if t is None else t - self.late for a, t in self.newest.items()}
         for alias, batch in rows.items():
             for row in rows_of(batch):
@@ -173,13 +195,13 @@ class SmallJoin:
                     self.held[alias].append(row)
                     self._see(alias, row[1])
         passed = self._passed()
-        results: list[tuple[int, int]] = []
+        results: list[Row] = []
         for alias, other in (("a", "b"), ("b", "a")):
             due, self.held[alias] = self._due(self.held[alias], passed)
             if due:
                 stored = [row for _, segment in self.segments[other] for row in segment]
-                found = [(r[0], s[0]) for r in due for s in stored if self._match(r, s)]
-                results += found if alias == "a" else [(b, a) for a, b in found]
+                found = [(r[0], s[0], r[2]) for r in due for s in stored if self._match(r, s)]
+                results += found if alias == "a" else [(b, a, k) for a, b, k in found]
                 self.segments[alias].append((batch_of(due, SMALL), due))
         if passed is not None:
             for alias, kept in self.segments.items():
@@ -189,9 +211,12 @@ class SmallJoin:
     def capture(self) -> State:
         held = [batch_of(rows, SMALL) if rows else NO_ROWS for rows in self.held.values()]
         parts = [batch for a in "ab" for batch, _ in self.segments[a]]
-        return State({"newest": self.newest, "a": len(self.segments["a"])}, (*held, *parts))
+        kept = {"deferred": self.deferred, "speed": self.speed}
+        return State({"newest": self.newest, "a": len(self.segments["a"]), **kept}, (*held, *parts))
 
     def restore(self, state: State, reached: object) -> None:
+        self.deferred = [tuple(row) for row in state.metadata["deferred"]]
+        self.speed = state.metadata["speed"]
         self.newest = dict(state.metadata["newest"])
         self.held = {a: rows_of(batch) for a, batch in zip("ab", state.parts, strict=False)}
         parts, of_a = state.parts[2:], state.metadata["a"]
@@ -220,8 +245,8 @@ class SmallJoin:
         return one[2] == other[2] and abs(one[1] - other[1]) <= self.window
 
 
-def _batch_of_results(results: Sequence[tuple[int, int]]) -> pa.RecordBatch:
-    a, b = zip(*results, strict=True)
+def _batch_of_results(results: Sequence[Row]) -> pa.RecordBatch:
+    a, b, _ = zip(*results, strict=True)
     columns = [pa.array(a), pa.array(b), pa.nulls(len(a), pa.string())]
     return pa.RecordBatch.from_arrays(columns, REPORT.schema.names)
 
