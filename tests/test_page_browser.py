@@ -100,7 +100,7 @@ def test_the_interval_of_recall_is_drawn_with_the_estimate_in_it(browser, tmp_pa
 def test_ticks_are_round_numbers_in_the_unit_they_are_shown_in(browser, tmp_path, top, unit, texts, factor):
     record(tmp_path / "metrics.jsonl", 1)
     browser.open(write_page(read_run(tmp_path), tmp_path / "page.html").as_uri())
-    shown = browser.value(f"Figures.labels(Figures.ticks(0, {top}, 3, '{unit}'), '{unit}')")
+    shown = browser.value(f"Drawing.labels(Drawing.ticks(0, {top}, 3, '{unit}'), '{unit}')")
     assert shown == {"texts": texts, "factor": factor}
 
 

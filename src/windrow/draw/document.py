@@ -26,7 +26,7 @@ def document(title: str, body: Iterable[str], subtitle: str = "") -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
         f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n"
-        f'<header class="top"><h1>{escape(title)}</h1><span class="said">{escape(subtitle)}</span></header>\n'
+        f'<header class="top"><h1>{escape(title)}</h1><span class="status">{escape(subtitle)}</span></header>\n'
         "<main>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
     )
 
@@ -58,7 +58,7 @@ def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
     """Key figures as (name, value, note)."""
     found = [
         f'<div class="tile"><div class="name">{escape(name)}</div><div class="value">{escape(value)}</div>'
-        f'<div class="beside">{escape(more)}</div></div>'
+        f'<div class="notes">{escape(more)}</div></div>'
         for name, value, more in figures
     ]
     return f'<div class="tiles">{"".join(found)}</div>'

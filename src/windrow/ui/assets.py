@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SHARED = ("figures.js", "charts.js")
+SHARED = ("drawing.js", "charts.js")
 """Scripts of every page, which run first."""
 
 
@@ -45,7 +45,7 @@ def standalone(title: str, scripts: Sequence[str], data: Any) -> str:
     title
         Plain text.
     scripts
-        Names of this package's files, run after `figures.js` and `charts.js`. They find the data by
+        Names of this package's files, run after `drawing.js` and `charts.js`. They find the data by
         `JSON.parse(document.getElementById("data").textContent)` and fill the element `page`.
     data
         Values for JSON.

@@ -55,7 +55,7 @@ class BatchPoint(BatchCounts):
     slowest_partition_seconds: float
     deadline_seconds: float | None
     results_late: int
-    behind: float | None
+    offsets_behind: float | None
     memory_size: float
     memory_limit_size: float | None
     has_limits: bool
@@ -91,7 +91,7 @@ class BatchPoint(BatchCounts):
             slowest_partition_seconds=slowest["seconds"],
             deadline_seconds=slowest["deadline_seconds"],
             results_late=report["results_late"],
-            behind=report["behind"],
+            offsets_behind=report["offsets_behind"],
             memory_size=counts["window_rows" if limit_in_rows(known) else "memory_bytes"],
             memory_limit_size=sum(limits) if limits and None not in limits else None,
             has_limits=any(part["memory_limit"] or part["deadline"] for part in parts),
@@ -147,10 +147,9 @@ class BatchPoint(BatchCounts):
         hidden = ("at", "streams", "queries", *(m.name for m in metrics_of(ResultCounts)))
         shown: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in hidden}
         shown |= {
-            "rows": {alias: stream.rows_in for alias, stream in self.streams.items()},
-            "in": {alias: s.rows_in / max(self.span, 1e-3) for alias, s in self.streams.items()},
+            "input_rates": {alias: s.rows_in / max(self.span, 1e-3) for alias, s in self.streams.items()},
             "lost": self.lost,
-            "out": self.results / max(self.span, 1e-3),
+            "output_rate": self.results / max(self.span, 1e-3),
             "recall": self.recall if self.has_limits else None,
             "queries": {n: [q.results, q.mean, q.p99, q.backlog_rows] for n, q in self.queries.items()},
         }

@@ -96,7 +96,7 @@ def _add_join(samples: _Samples, name: str, join: JoinHistory) -> None:
                 add(family_name(metric), getattr(stream, metric.name), join=name, stream=alias)
         else:
             add(family_name(metric), getattr(source, metric.name), join=name)
-    add("offsets_behind", latest.behind, join=name)
+    add("offsets_behind", latest.offsets_behind, join=name)
     add("batch_seconds", latest.seconds, join=name)
     add("slowest_partition_seconds", latest.slowest_partition_seconds, join=name)
     add("deadline_seconds", latest.deadline_seconds, join=name)
