@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from rich.table import Table
 
 from windrow.auctions import auctions_and_bids
 from windrow.demo_limits import compare_limits, show_limits
-from windrow.engine.compile_notice import first_batch_notice, is_compiled
+from windrow.engine.compile_notice import announce_first_batch
 from windrow.engine.rows import event_times
 from windrow.errors import WindrowError
 from windrow.model.query import Stream
@@ -74,8 +75,7 @@ def run_demo(
             from windrow.spark.session import open_session
 
             spark = ended.enter_context(open_session(f"local[{cores}]", "windrow demo", {}))
-        if is_compiled():  # otherwise the join warns by itself
-            console.print(first_batch_notice(), style="dim", highlight=False)
+        announce_first_batch(partial(console.print, style="dim", highlight=False))
         began = time.perf_counter()
         _join_live(console, spark, streams, out, cores)
         elapsed = time.perf_counter() - began

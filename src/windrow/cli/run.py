@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +73,7 @@ def run_command(
     if page is not None and not pipeline.streaming:
         raise QueryError("needs a stream; this pipeline's trigger is 'batch'", Option("--ui"))
 
-    from windrow.engine.compile_notice import first_batch_notice, is_compiled
+    from windrow.engine.compile_notice import announce_first_batch
     from windrow.pipeline.builder import build
     from windrow.pipeline.console import check_facts, print_check
     from windrow.pipeline.runner import run_batch, run_stream
@@ -91,8 +92,8 @@ def run_command(
             elif not quiet:
                 print_check(console, facts)
         elif pipeline.streaming:
-            if not quiet and is_compiled():  # otherwise the join warns by itself
-                Console(stderr=True).print(first_batch_notice(), style="dim", highlight=False)
+            if not quiet:
+                announce_first_batch(partial(Console(stderr=True).print, style="dim", highlight=False))
             run_stream(run.name, built.start, console, quiet, per_partition, chosen, max_batches, page)
         else:
             run_batch(built, console, quiet)
