@@ -43,7 +43,9 @@ def test_rates_are_over_the_time_since_the_batch_before(told):
     assert [p.span for p in points] == pytest.approx([4.0] * len(told))
     rows = sum(told[3]["joins"]["sensors"]["partitions"][k]["streams"]["a"]["rows_in"] for k in (0, 1))
     assert points[3].plain["input_rates"]["a"] == pytest.approx(rows / 4, rel=1e-3)
-    assert points[3].plain["output_rate"] == pytest.approx(told[3]["joins"]["sensors"]["results"] / 4, rel=1e-3)
+    assert points[3].plain["output_rate"] == pytest.approx(
+        told[3]["joins"]["sensors"]["results"] / 4, rel=1e-3
+    )
 
 
 def test_a_point_tells_what_the_metrics_of_its_batch_tell(told):

@@ -26,7 +26,8 @@ def document(title: str, body: Iterable[str], subtitle: str = "") -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
         f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n"
-        f'<header class="top"><h1>{escape(title)}</h1><span class="status">{escape(subtitle)}</span></header>\n'
+        f'<header class="top"><h1>{escape(title)}</h1>'
+        f'<span class="status">{escape(subtitle)}</span></header>\n'
         "<main>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
     )
 

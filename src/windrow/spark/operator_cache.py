@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow as pa
 from windrow.spark.partition_join import PartitionJoin, local_directory
 from windrow.state.commit_log import CommitLog
 from windrow.state.late_rows import LateRows
+from windrow.state.layout import StoredLayout
 from windrow.state.part_cache import cache_of_machine
 from windrow.state.paths import JoinId
 from windrow.state.storage import Storage
@@ -64,7 +65,7 @@ class OperatorCache:
         root: str | Storage,
         scope: JoinId,
         partitions: int,
-        layout: Mapping[str, str] | None = None,
+        layout: StoredLayout | None = None,
         sums_up: bool = False,
     ) -> CommitLog:
         key = (token, scope)
