@@ -1,7 +1,7 @@
 """States that earlier versions of Windrow wrote are still read.
 
-`tests/states/format-6`, `format-9` and `format-10` are states of `QUERY` after its first three calls, in two partitions,
-as the versions with these formats left them.
+`tests/states/format-*` are states of `QUERY` after its first three calls, in two partitions, as the versions
+with these formats left them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -29,7 +28,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from windrow.errors import WindrowError
 from windrow_bench import deadline_cases
 from windrow_bench.deadline import (
     FACTORS,
@@ -40,6 +38,7 @@ from windrow_bench.deadline import (
     predicate,
     sustainable,
 )
+from windrow_bench.measure import printed
 
 DEADLINE = 1.0
 """Of a batch of the lagging streams."""
@@ -174,11 +173,6 @@ def _write(directory: Path, made: Sequence[dict[str, pa.Table]]) -> str:
 def _play(plan: dict[str, Any]) -> dict[str, Batches]:
     """The runs of a plan (`on_spark/overload.py`), in a process of their own, so that every case begins
     alike."""
-    document = json.dumps(plan | {"partitions": PARTITIONS})
-    done = subprocess.run(
-        [sys.executable, "-m", "windrow_bench.on_spark.overload", document], capture_output=True, text=True
-    )
-    if done.returncode:
-        raise WindrowError(f"the run on Spark failed: {done.stderr.strip()[-2000:]}")
-    found: dict[str, Batches] = json.loads(done.stdout.strip().splitlines()[-1])
+    command = [sys.executable, "-m", "windrow_bench.on_spark.overload"]
+    found: dict[str, Batches] = printed([*command, json.dumps(plan | {"partitions": PARTITIONS})], "overload")
     return found

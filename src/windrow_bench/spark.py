@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from windrow.errors import QueryError, WindrowError, unknown
+from windrow.errors import WindrowError
 from windrow_bench.data import batches, streams, with_numbers
+from windrow_bench.measure import chosen
 from windrow_bench.process_tree import watched
 
 CORES = 2
@@ -95,11 +96,7 @@ def cases(rows: int) -> list[SparkCase]:
 
 def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
     """Every case, or those whose names hold the words of `case`."""
-    known = cases(rows)
-    chosen = [c for c in known if case is None or case in c.name]
-    if not chosen:
-        raise QueryError(unknown("case", str(case), [c.name for c in known]))
-    return [figures(c.name, measure(c, console)) for c in chosen]
+    return [figures(c.name, measure(c, console)) for c in chosen(cases(rows), case)]
 
 
 def measure(case: SparkCase, console: Console) -> dict[str, dict[str, Any]]:
@@ -112,7 +109,7 @@ def measure(case: SparkCase, console: Console) -> dict[str, dict[str, Any]]:
             with console.status(f"{case.name}: {side}"):
                 measured[side] = _measure(side, case, folder)
         compared = {s: m for s, m in measured.items() if s not in ALONE}
-        answers = {(m["results"], m["hashes"]) for m in compared.values()}
+        answers = {tuple(m["answer"]) for m in compared.values()}
         if case.alike and len(answers) > 1:
             raise WindrowError(f"{case.name}: the sides differ: {compared}")
         return measured
@@ -124,7 +121,7 @@ def figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
     ours = measured["windrow"]
     rate = {side: m["rows"] / m["seconds"] for side, m in measured.items()}
     own = rate.get("spark")
-    found: dict[str, Any] = {"join": name, "results": ours["results"]}
+    found: dict[str, Any] = {"join": name, "results": ours["answer"][0]}
     found["windrow rows/s"] = ours["rows"] / ours["seconds"]
     for side, title in (
         ("windrow-files", "windrow files"),

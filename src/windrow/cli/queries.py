@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from windrow.cli.common import AsJson, command_group, report, table
+from windrow.cli.common import AsJson, command_group, report
+from windrow.draw.terminal import table
 from windrow.engine.completeness import NEVER
 from windrow.errors import Option, QueryError
 from windrow.redaction import redacted

@@ -68,7 +68,7 @@ def run_command(
         )
     pipeline = read_pipeline(file, changes or ())
     run = pipeline.run
-    chosen = metrics_place(metrics or (Path(run.metrics) if run.metrics else None))
+    metrics = metrics or (Path(run.metrics) if run.metrics else None)
     page = None if ui is None else Address(ui, ui_host)
     if page is not None and not pipeline.streaming:
         raise QueryError("needs a stream; this pipeline's trigger is 'batch'", Option("--ui"))
@@ -94,7 +94,7 @@ def run_command(
         elif pipeline.streaming:
             if not quiet:
                 announce_first_batch(partial(Console(stderr=True).print, style="dim", highlight=False))
-            run_stream(run.name, built.start, console, quiet, per_partition, chosen, max_batches, page)
+            run_stream(run.name, built.start, console, quiet, per_partition, metrics, max_batches, page)
         else:
             run_batch(built, console, quiet)
 
@@ -109,12 +109,3 @@ def _full_report(wanted: bool) -> Iterator[None]:
         if wanted and report:
             error.add_note(redacted(report))
         raise
-
-
-def metrics_place(given: Path | None) -> Path | None:
-    """The file to append metrics to. The run creates its directory."""
-    if given is None:
-        return None
-    from windrow.ui.report import metrics_file
-
-    return metrics_file(given)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -128,6 +130,11 @@ def check_value_format(format: str, value_format: str | None) -> None:
             raise QueryError(f"needs format 'kafka', got '{format}'; remove it")
         if value_format not in VALUE_FORMATS:
             raise QueryError(unknown("format of values", value_format, VALUE_FORMATS))
+
+
+def absolute(path: str, base: Path) -> str:
+    """The path made absolute; a URL is kept."""
+    return path if re.match(r"[A-Za-z][\w+.-]+:", path) else str((base / Path(path).expanduser()).resolve())
 
 
 def as_option(value: object) -> str:

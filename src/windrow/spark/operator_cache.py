@@ -13,6 +13,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +27,7 @@ from windrow.state.paths import JoinId
 from windrow.state.storage import Storage
 from windrow.state.store import StateStore
 
+T = TypeVar("T")
 OPERATORS = 4
 LOGS = 16
 
@@ -68,20 +71,11 @@ class OperatorCache:
         layout: StoredLayout | None = None,
         sums_up: bool = False,
     ) -> CommitLog:
-        key = (token, scope)
-        if key not in self._logs:
-            self._logs[key] = CommitLog(root, scope, partitions, self._clock, layout, sums_up)
-            while len(self._logs) > LOGS:
-                self._logs.popitem(last=False)
-        return self._logs[key]
+        made = partial(CommitLog, root, scope, partitions, self._clock, layout, sums_up)
+        return _kept(self._logs, (token, scope), made)
 
     def late_rows(self, token: str, root: str | Storage, scope: JoinId) -> LateRows:
-        key = (token, scope)
-        if key not in self._late_rows:
-            self._late_rows[key] = LateRows(root, scope)
-            while len(self._late_rows) > LOGS:
-                self._late_rows.popitem(last=False)
-        return self._late_rows[key]
+        return _kept(self._late_rows, (token, scope), partial(LateRows, root, scope))
 
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedJoin:
         """Takes a join out of the cache, so that no task uses it again if this one fails halfway."""
@@ -114,3 +108,12 @@ class OperatorCache:
     def _drop(self, key: tuple[str, JoinId, int]) -> None:
         del self._operators[key]
         pa.default_memory_pool().release_unused()
+
+
+def _kept(held: OrderedDict[Any, T], key: tuple[str, JoinId], make: Callable[[], T]) -> T:
+    """What is held under a key, made if it is not. The oldest of more than `LOGS` are dropped."""
+    if key not in held:
+        held[key] = make()
+        while len(held) > LOGS:
+            held.popitem(last=False)
+    return held[key]

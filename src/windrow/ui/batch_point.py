@@ -151,7 +151,7 @@ class BatchPoint(BatchCounts):
             "lost": self.lost,
             "output_rate": self.results / max(self.span, 1e-3),
             "recall": self.recall if self.has_limits else None,
-            "queries": {n: [q.results, q.mean, q.p99, q.backlog_rows] for n, q in self.queries.items()},
+            "queries": {name: vars(query) for name, query in self.queries.items()},
         }
         rounded: dict[str, Any] = json_value(shown, DIGITS)
         return rounded | {"at": round(self.at)}
