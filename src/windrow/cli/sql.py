@@ -92,12 +92,12 @@ def sql_command(
         parsed.check_selects()
 
     from windrow.model.execution import Execution
+    from windrow.model.sink import Sink
     from windrow.model.source import absolute
-    from windrow.pipeline.builder import Output
     from windrow.pipeline.runner import run_stream
-    from windrow.pipeline.spec import Sink, Trigger
+    from windrow.pipeline.spec import Trigger
     from windrow.spark.session import open_session
-    from windrow.spark.sources_sinks import check_sink
+    from windrow.spark.sources_sinks import Output
     from windrow.spark.spark_errors import as_run_error
     from windrow.spark.sql import bind, relative_to
     from windrow.spark.statement_runner import StatementRunner
@@ -128,10 +128,9 @@ def sql_command(
         elif out is None:
             _show(results, limit, json, console)
         else:
-            output = Output(results, Sink(format, absolute(out, Path.cwd())), Option("--out"))
-            check_sink(results, output.place, format)
+            output = Output.of(results, Sink(format, absolute(out, Path.cwd())), Option("--out"))
             if stream and progress is not None:
-                start = partial(output.start, "sql", progress, when)
+                start = partial(output.start, "sql", progress, when.spark_arguments)
                 run_stream("sql", start, console, metrics=metrics, page=page)
             else:
                 written = f"{output.write():,} rows written to {output.sink.path}"

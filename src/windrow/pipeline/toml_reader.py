@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 from windrow.errors import Option, QueryError, located, placed, unknown
 from windrow.model.execution import REQUIRED_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
 from windrow.model.settings import required_settings, settings_of
+from windrow.model.sink import Sink
 from windrow.model.source import STATIC, Source, absolute
-from windrow.pipeline.spec import Aggregation, FileLocation, Pipeline, RunSettings, Sink, Trigger
+from windrow.pipeline.spec import Aggregation, FileLocation, Pipeline, RunSettings, Trigger
 
 T = TypeVar("T")
 SECTIONS = ("streams", "join", "aggregate", "sink", "run")
