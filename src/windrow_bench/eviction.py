@@ -29,7 +29,7 @@ BATCHES_PER_LIMIT = 5
 AMPLE = 4.0
 TURNS = 5
 GIVEN: dict[str, dict[str, Any]] = {"importance": {"by": "a.k"}, "greedy": {"by": "a.k"}}
-"""Of policies that need to be told something."""
+"""Settings of policies that need some."""
 
 
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
                 "room for all": ample,
                 "rows shed": shed.metrics.rows_evicted,
                 "recall": shed.results / exact.results,
-                "rows watched": shed.metrics.quality.monitored_rows,
+                "rows monitored": shed.metrics.quality.monitored_rows,
             }
         )
     return figures

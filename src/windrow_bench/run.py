@@ -45,7 +45,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "coverage": ("Intervals of the recall on real data: how often they hold, by policy", real.coverage),
     "forecast": ("Recall on real data: measured, explained and forecast", real.forecast),
     "policies": ("`auto` on real data against the best single policy", real.policies),
-    "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
+    "harvest": ("Choosing what to probe under a deadline: time and optimality, by method", harvest.run),
     "deadline": ("Recall at deadlines of parts and multiples of an exact call's time", deadline.run),
     "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),

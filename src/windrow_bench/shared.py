@@ -108,11 +108,11 @@ def _on_spark(rows: int) -> dict[str, float]:
     folder = Path(tempfile.mkdtemp(prefix="windrow-bench-"))
     try:
         _write(folder, SparkCase("shared", "key", 2, rows, 100 * rows))
-        told = {side: _measure(side, folder) for side in SPARK_SIDES}
-        if told["seven"]["answer"] != told["apart"]["answer"]:
-            raise WindrowError(f"shared and apart differ: {told['seven']} and {told['apart']}")
-        return {side: told[side]["seconds"] for side in SPARK_SIDES} | {
-            "results": told["largest"]["answer"][0]
+        measured = {side: _measure(side, folder) for side in SPARK_SIDES}
+        if measured["seven"]["answer"] != measured["apart"]["answer"]:
+            raise WindrowError(f"shared and apart differ: {measured['seven']} and {measured['apart']}")
+        return {side: measured[side]["seconds"] for side in SPARK_SIDES} | {
+            "results": measured["largest"]["answer"][0]
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -167,12 +167,12 @@ def _with_beats(
     the same ones."""
     if deadline is None:
         raise QueryError(
-            "without a deadline nothing is carried over; leave it out, or give one", Option("heartbeat")
+            "without a deadline nothing is deferred; leave it out, or give one", Option("heartbeat")
         )
     still = [alias for alias, data in frames.items() if not is_streaming(data)]
     if still:
         raise QueryError(
-            f"only streams are carried over, and {still} are none; leave it out", Option("heartbeat")
+            f"only streams have a backlog, and {still} are none; leave it out", Option("heartbeat")
         )
     spark = session_of(next(iter(frames.values())))
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
