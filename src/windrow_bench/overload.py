@@ -140,9 +140,7 @@ def _figures(name: str, batches: Batches) -> dict[str, Any]:
         "case": name,
         "deadline, ms": 1e3 * batches[0]["deadline"] if limited else None,
         "recall": None,
-        "reported": "{:.3f} [{:.3f}, {:.3f}]".format(
-            *(_median(batches, k) for k in ("recall", "low", "high"))
-        ),
+        "reported": "{:.3f} [{:.3f}, {:.3f}]".format(*recall),
         "batches inside": None,
         "past 1.2 x deadline": past if limited else None,
         "of": len(batches),
