@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -15,7 +14,7 @@ from rich.text import Text
 from windrow.draw.terminal import pairs, table
 from windrow.model.metric_fields import losses, merged, metrics_of, recall_text
 from windrow.model.metrics import JoinCounts
-from windrow.model.units import format_bytes
+from windrow.model.units import format_bytes, format_time
 from windrow.pipeline.builder import BuiltPipeline
 from windrow.redaction import redacted
 from windrow.spark.metrics import PartitionMetrics
@@ -186,9 +185,8 @@ class ConsoleView:
         for alias in held[0].streams if held else ():
             parts = [p.streams[alias] for p in held]
             newest = max((s.max_event_time for s in parts if s.max_event_time is not None), default=None)
-            shown = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
             size = format_bytes(sum(s.memory_bytes for s in parts))
-            rows.append((alias, f"{sum(s.window_rows for s in parts):,}", size, shown))
+            rows.append((alias, f"{sum(s.window_rows for s in parts):,}", size, format_time(newest)))
         columns = ("stream", "window rows", "memory", "max event time")
         return table(columns, rows, right=columns[1:3], box=None)
 
