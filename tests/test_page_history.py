@@ -14,7 +14,7 @@ from page_runs import START, Run, limited
 from windrow.errors import DataError
 from windrow.estimation.recall import batch_recall
 from windrow.model.metrics import ResultCounts
-from windrow.spark.metrics import PartitionQueryMetrics
+from windrow.model.query_metrics import QueryMetrics
 from windrow.ui.batch_point import BatchPoint
 from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
 from windrow.ui.prometheus import exposition
@@ -120,12 +120,17 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
 
 def test_queries_are_told_over_partitions_and_batches():
     run, history = Run(), History("shared")
-    history.add(run.next({"hot": PartitionQueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
-    history.add(run.next({"hot": PartitionQueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
-    history.add(run.next({"cold": PartitionQueryMetrics(0, None, None, None, 0, None)}))
+    history.add(run.next({"hot": QueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
+    history.add(run.next({"hot": QueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
+    history.add(run.next({"cold": QueryMetrics(0, None, None, None, 0, None)}))
     hot, cold = (history.joins["sensors"].total.queries[name] for name in ("hot", "cold"))
-    assert (hot.results, hot.mean, hot.p99, hot.backlog_rows) == (80, pytest.approx(0.25), 0.6, 2)
-    assert (cold.results, cold.mean, cold.p99) == (0, None, None)
+    assert (hot.results, hot.response_mean, hot.response_p99, hot.backlog_rows) == (
+        80,
+        pytest.approx(0.25),
+        0.6,
+        2,
+    )
+    assert cold == QueryMetrics()
 
 
 def test_what_was_learned_is_kept_of_few_partitions(told):

@@ -142,6 +142,11 @@ def as_option(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def quoted(name: str) -> str:
+    """A column's name, quoted for Spark."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def ddl(columns: Mapping[str, str]) -> str | None:
     """Names and types as DDL; None without any."""
-    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns.items()) or None
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items()) or None

@@ -33,6 +33,7 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.model.settings import documents
+from windrow.model.source import quoted
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.beats import batch_clock, beats, beats_name
 from windrow.spark.completion import complete_micro_batches
@@ -45,7 +46,6 @@ from windrow.spark.frames import (
     Frame,
     check,
     control_documents,
-    quoted,
     read_frames,
     result_type,
     session_of,

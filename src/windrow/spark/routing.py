@@ -25,9 +25,10 @@ from windrow.expr.encoding import encode
 from windrow.expr.join_columns import encoded_column
 from windrow.expr.parse import references
 from windrow.model.predicate import JoinColumn
+from windrow.model.source import quoted
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder
-from windrow.spark.frames import Frame, StreamTypes, quoted
+from windrow.spark.frames import Frame, StreamTypes
 from windrow.spark.grid import ROUNDING, GridDimension, GridPlacement
 from windrow.spark.partitioning import PartitionLayout
 

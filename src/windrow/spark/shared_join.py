@@ -25,6 +25,7 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
 from windrow.model.settings import documents
 from windrow.model.sharing import Subscription
+from windrow.model.source import quoted
 from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_settings import with_frame_settings
@@ -33,7 +34,6 @@ from windrow.spark.frames import (
     check_frames,
     control_documents,
     is_streaming,
-    quoted,
     session_of,
 )
 from windrow.spark.join import PreparedJoin, prepare

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from windrow.errors import Option, QueryError, placed
 from windrow.model.sink import Sink
 from windrow.model.source import TYPED, Source
-from windrow.spark.files.file_stream import FORMATS, UNTYPED, FileStream, files, known_options
+from windrow.spark.files.file_stream import FORMATS, FileStream, files, known_options
 from windrow.spark.kafka_values import decode, encode
 from windrow.spark.query_progress import QueryWatcher
 from windrow.spark.spark_errors import as_query_error
@@ -49,7 +49,7 @@ def stays_in_columns(source: Source) -> bool:
     """Whether Windrow reads the source's files itself when they are streamed. Spark reads them if the source
     has a filter, computed columns or options that only Spark knows. Spark also reads text formats, so that
     unusual values mean the same."""
-    if source.format not in FORMATS or source.format in UNTYPED or source.filter is not None:
+    if source.format not in FORMATS or source.format not in TYPED or source.filter is not None:
         return False
     known = all(name.lower() in known_options(source.format) for name in source.options)
     return known and all(re.fullmatch(r"\w+", column) for column in source.select)

@@ -11,26 +11,11 @@ from typing import Any
 from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import in_turn, lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, ResultCounts, StreamCounts
+from windrow.model.query_metrics import QueryMetrics
 from windrow.model.units import json_value
 
 DIGITS = 5
 """Enough for a chart."""
-
-
-@dataclass(frozen=True)
-class QueryPoint:
-    """Metrics of one query of a shared join. Response times are in seconds, None without results."""
-
-    results: int
-    mean: float | None
-    p99: float | None
-    backlog_rows: int
-
-    def and_then(self, later: QueryPoint) -> QueryPoint:
-        results = self.results + later.results
-        means = [(q.mean, q.results) for q in (self, later) if q.mean is not None]
-        mean = sum(m * n for m, n in means) / max(1, sum(n for _, n in means)) if means else None
-        return QueryPoint(results, mean, _most(self.p99, later.p99), later.backlog_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +46,7 @@ class BatchPoint(BatchCounts):
     has_limits: bool
     skew: float
     streams: Mapping[str, StreamCounts]
-    queries: Mapping[str, QueryPoint]
+    queries: Mapping[str, QueryMetrics]
     batches: int = 1
 
     @classmethod
@@ -106,10 +91,7 @@ class BatchPoint(BatchCounts):
                 )
                 for alias in aliases
             },
-            queries={
-                name: QueryPoint(q["results"], q["response_mean"], q["response_p99"], q["backlog_rows"])
-                for name, q in join["queries"].items()
-            },
+            queries={name: QueryMetrics(**query) for name, query in join["queries"].items()},
         )
 
     @property
@@ -138,7 +120,7 @@ class BatchPoint(BatchCounts):
             streams=_merged(
                 self.streams, later.streams, lambda a, b: StreamCounts(**in_turn(StreamCounts, a, b, rows))
             ),
-            queries=_merged(self.queries, later.queries, QueryPoint.and_then),
+            queries=_merged(self.queries, later.queries, QueryMetrics.and_then),
         )
 
     @cached_property
@@ -169,10 +151,6 @@ def _counts(
         m.name: m.merge([part[m.name] for part in (known if m.held else batch)], [1.0] * len(batch))
         for m in metrics_of(record)
     }
-
-
-def _most(one: float | None, other: float | None) -> float | None:
-    return max((v for v in (one, other) if v is not None), default=None)
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any], both: Callable[[Any, Any], Any]) -> dict:

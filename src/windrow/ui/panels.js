@@ -8,7 +8,7 @@ const Panels = (() => {
   const { html, format } = Drawing;
   const MOST_QUERIES = 8; // drawn as lines; the table has more
   const MOST_ROWS = 50;
-  const NONE = { results: 0, mean: null, p99: null, backlog_rows: 0 }; // of a query without results in a batch
+  const NONE = { results: 0, response_mean: null, response_p99: null, backlog_rows: 0 }; // of a query without results in a batch
 
   const aliases = (join) => Object.keys(join.streams);
   const column = (join, read) => join.points.map((point) => { const value = read(point); return value === undefined ? null : value; });
@@ -116,16 +116,17 @@ const Panels = (() => {
     return (join, chosen) => {
       const names = Object.keys(join.total.queries);
       const latest = join.latest.queries;
-      const slowest = [...names].sort((a, b) => ((latest[b] || NONE).p99 || 0) - ((latest[a] || NONE).p99 || 0)).slice(0, MOST_QUERIES);
+      const slowest = [...names].sort((a, b) => ((latest[b] || NONE).response_p99 || 0) - ((latest[a] || NONE).response_p99 || 0)).slice(0, MOST_QUERIES);
       chart.show(overTime(join, chosen, "s", names.filter((n) => slowest.includes(n)).map((name) => ({
-        name, values: column(join, (p) => (p.queries[name] || NONE).p99),
+        name, values: column(join, (p) => (p.queries[name] || NONE).response_p99),
       }))));
       Charts.table(table,
         [{ name: "query", left: true, text: true }, { name: "results" }, { name: "in the last batch" }, { name: "response, mean" },
           { name: "99 %" }, { name: "backlog rows" }],
         names.slice(0, MOST_ROWS).map((name) => {
-          const { results, mean, p99, backlog_rows: backlog } = latest[name] || NONE;
-          return [name, format(join.total.queries[name].results), format(results), format(mean, "s"), format(p99, "s"), format(backlog)];
+          const q = latest[name] || NONE;
+          return [name, format(join.total.queries[name].results), format(q.results), format(q.response_mean, "s"),
+            format(q.response_p99, "s"), format(q.backlog_rows)];
         }));
     };
   }
