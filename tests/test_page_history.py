@@ -124,12 +124,7 @@ def test_queries_are_told_over_partitions_and_batches():
     history.add(run.next({"hot": QueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
     history.add(run.next({"cold": QueryMetrics(0, None, None, None, 0, None)}))
     hot, cold = (history.joins["sensors"].total.queries[name] for name in ("hot", "cold"))
-    assert (hot.results, hot.response_mean, hot.response_p99, hot.backlog_rows) == (
-        80,
-        pytest.approx(0.25),
-        0.6,
-        2,
-    )
+    assert hot == QueryMetrics(80, pytest.approx(0.25), 0.6, 0.7, 2, None)
     assert cold == QueryMetrics()
 
 
