@@ -30,7 +30,7 @@ def table(
     return made
 
 
-def pairs(shown: Mapping[str, str]) -> Table:
+def name_values(shown: Mapping[str, str]) -> Table:
     """Names and values, without lines."""
     made = Table(box=None, show_header=False)
     made.add_column(style="dim")

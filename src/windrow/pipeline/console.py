@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from windrow.draw.terminal import pairs, table
+from windrow.draw.terminal import name_values, table
 from windrow.model.metric_fields import losses, merged, metrics_of, recall_text
 from windrow.model.metrics import JoinCounts
 from windrow.model.units import format_bytes, format_time
@@ -68,7 +68,7 @@ def print_check(console: Console, facts: Mapping[str, Any]) -> None:
         "checkpoint": facts["checkpoint"],
         "state": facts["state"],
     }
-    console.print(pairs({name: value for name, value in shown.items() if value}))
+    console.print(name_values({name: value for name, value in shown.items() if value}))
     console.print("plan, at one row per second of each stream; a running join measures the rates:")
     console.print(Text(facts["plan"]["text"]), soft_wrap=True)
 
@@ -176,7 +176,7 @@ class ConsoleView:
                 shown["not followed"] = reason
             if join.changes:
                 shown["changed"] = "\n".join(join.changes)
-        parts: list[RenderableType] = [head, pairs(shown), self._streams()]
+        parts: list[RenderableType] = [head, name_values(shown), self._streams()]
         return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
 
     def _streams(self) -> Table:
