@@ -84,7 +84,7 @@ def readme(directory: Path, browser: Browser) -> None:
         '<section class="panel side"><h2>Less memory, and what it costs</h2>'
         '<p class="why">memory, in % of what the exact answer takes</p><div id="chart"></div></section>'
         '<div class="live"></div>'
-        f"<script>{asset('figures.js')}{asset('charts.js')}"
+        f"<script>{asset('drawing.js')}{asset('charts.js')}"
         f"Charts.line(document.getElementById('chart')).show({json.dumps(chart)})</script>",
         encoding="utf-8",
     )

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from windrow.spark.metrics import BatchMetrics, PartitionQueryMetrics
+from windrow.model.query_metrics import QueryMetrics
+from windrow.spark.metrics import BatchMetrics
 from windrow.spark.partition_report import partition_metrics
 from windrow.spark.query_progress import BatchProgress
 from windrow_lab.clock import VirtualClock, WorkClock
@@ -59,9 +60,7 @@ class Run:
         values = self._signal[place] + self._rng.normal(0, 2, count)
         return pa.table({"x": values, "at": pa.array(at, pa.timestamp("us", "UTC"))})
 
-    def next(
-        self, queries: dict[str, PartitionQueryMetrics] | None = None, began: datetime | None = None
-    ) -> dict:
+    def next(self, queries: dict[str, QueryMetrics] | None = None, began: datetime | None = None) -> dict:
         """The document of the next batch."""
         load = 1 + 1.2 * np.exp(-(((self.batch - 24) / 7) ** 2))
         parts = []

@@ -19,12 +19,13 @@ from windrow.engine.shared.tiers import WindowTiers
 from windrow.model.execution import SkewedKeys
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.frames import StreamTypes
+from windrow.spark.layout_encoding import stored_layout
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.partitioning import PartitionLayout, choose_layout
-from windrow.spark.routing import described, place_finder
+from windrow.spark.routing import in_spark, place_finder
 from windrow.spark.shared_partition import QUERY, SharedQueries
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import TaskInput
@@ -61,13 +62,13 @@ class PartitionedJoin:
         self.frames = [StreamTypes.of_schema(schema) for schema in self.schemas.values()]
         self.bound = BoundQuery.of(self.query, list(self.schemas.values()))
         skewed = SkewedKeys.parse(self.skewed_keys)
-        self.layout: PartitionLayout = choose_layout(self.bound, self.partitions, self.partitioning, skewed)
-        streams = range(len(self.frames))
-        self.finders = [place_finder(self.bound, self.layout, self.frames, s) for s in streams]
+        chosen = choose_layout(self.bound, self.partitions, self.partitioning, skewed)
+        self.layout: PartitionLayout = in_spark(chosen, self.frames)
+        self.finders = [place_finder(self.bound, self.layout, f, s) for s, f in enumerate(self.frames)]
         self.task = JoinTask(
             query=self.query, schemas=tuple(self.schemas.values()),
             keys=(None,) * len(self.frames), partitions=self.layout.partitions, name=self.name, state="",
-            layout=described(self.layout, self.frames), places=tuple(self.finders), kind=self.kind,
+            layout=stored_layout(self.layout), places=tuple(self.finders), kind=self.kind,
         )  # fmt: skip
 
     def process(self, batch: int, call: Mapping[str, pa.Table]) -> list[pa.RecordBatch]:

@@ -37,8 +37,9 @@ from windrow.spark.task import freeze_loaded_objects
 from windrow.state import paths, rescale, store
 from windrow.state.cleanup import KEPT_BEHIND
 from windrow.state.commit_log import CommitLog
+from windrow.state.layout import StoredLayout
 from windrow.state.paths import JoinId
-from windrow.state.runs import StoredLayout, Version
+from windrow.state.runs import Version
 
 ATTEMPTS, RESTARTS = 4, 12
 PARTITIONS = (1, 2, 3)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import windrow as wr
-from windrow.draw import Annotation, Axis, chart
+from windrow.draw.chart import Annotation, Axis, chart
 from windrow.explanation.explain import explain_sample
 from windrow.harvest.time_curve import TimeCurve
 

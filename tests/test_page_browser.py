@@ -10,7 +10,7 @@ import pytest
 
 from browser import Browser, find_chromium
 from page_runs import Run, limited, record
-from windrow.spark.metrics import PartitionQueryMetrics
+from windrow.model.query_metrics import QueryMetrics
 from windrow.ui.address import Address
 from windrow.ui.history import History
 from windrow.ui.report import page, read_run, write_page
@@ -100,13 +100,13 @@ def test_the_interval_of_recall_is_drawn_with_the_estimate_in_it(browser, tmp_pa
 def test_ticks_are_round_numbers_in_the_unit_they_are_shown_in(browser, tmp_path, top, unit, texts, factor):
     record(tmp_path / "metrics.jsonl", 1)
     browser.open(write_page(read_run(tmp_path), tmp_path / "page.html").as_uri())
-    shown = browser.value(f"Figures.labels(Figures.ticks(0, {top}, 3, '{unit}'), '{unit}')")
+    shown = browser.value(f"Drawing.labels(Drawing.ticks(0, {top}, 3, '{unit}'), '{unit}')")
     assert shown == {"texts": texts, "factor": factor}
 
 
 def test_names_and_values_with_markup_stay_text(browser, tmp_path):
     run = limited(deadline="30 ms")
-    told = PartitionQueryMetrics(3, 0.1, 0.2, 0.3, 4, None)
+    told = QueryMetrics(3, 0.1, 0.2, 0.3, 4, None)
     for _ in range(4):
         batch = run.next(queries={EVIL: told, "__proto__": told})
     for part in batch["joins"]["sensors"]["partitions"]:

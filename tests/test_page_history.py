@@ -14,7 +14,7 @@ from page_runs import START, Run, limited
 from windrow.errors import DataError
 from windrow.estimation.recall import batch_recall
 from windrow.model.metrics import ResultCounts
-from windrow.spark.metrics import PartitionQueryMetrics
+from windrow.model.query_metrics import QueryMetrics
 from windrow.ui.batch_point import BatchPoint
 from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
 from windrow.ui.prometheus import exposition
@@ -42,8 +42,10 @@ def test_rates_are_over_the_time_since_the_batch_before(told):
     points = history.joins["sensors"].points
     assert [p.span for p in points] == pytest.approx([4.0] * len(told))
     rows = sum(told[3]["joins"]["sensors"]["partitions"][k]["streams"]["a"]["rows_in"] for k in (0, 1))
-    assert points[3].plain["in"]["a"] == pytest.approx(rows / 4, rel=1e-3)
-    assert points[3].plain["out"] == pytest.approx(told[3]["joins"]["sensors"]["results"] / 4, rel=1e-3)
+    assert points[3].plain["input_rates"]["a"] == pytest.approx(rows / 4, rel=1e-3)
+    assert points[3].plain["output_rate"] == pytest.approx(
+        told[3]["joins"]["sensors"]["results"] / 4, rel=1e-3
+    )
 
 
 def test_a_point_tells_what_the_metrics_of_its_batch_tell(told):
@@ -118,12 +120,12 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
 
 def test_queries_are_told_over_partitions_and_batches():
     run, history = Run(), History("shared")
-    history.add(run.next({"hot": PartitionQueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
-    history.add(run.next({"hot": PartitionQueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
-    history.add(run.next({"cold": PartitionQueryMetrics(0, None, None, None, 0, None)}))
+    history.add(run.next({"hot": QueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
+    history.add(run.next({"hot": QueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
+    history.add(run.next({"cold": QueryMetrics(0, None, None, None, 0, None)}))
     hot, cold = (history.joins["sensors"].total.queries[name] for name in ("hot", "cold"))
-    assert (hot.results, hot.mean, hot.p99, hot.backlog_rows) == (80, pytest.approx(0.25), 0.6, 2)
-    assert (cold.results, cold.mean, cold.p99) == (0, None, None)
+    assert hot == QueryMetrics(80, pytest.approx(0.25), 0.6, 0.7, 2, None)
+    assert cold == QueryMetrics()
 
 
 def test_what_was_learned_is_kept_of_few_partitions(told):
@@ -183,6 +185,6 @@ def test_started_again_it_is_another_run(told):
     before = history.page_data()
     history.end("stopped")
     history.restart()
-    after = history.page_data(before["mark"])
+    after = history.page_data(before["revision"])
     assert after["run"]["id"] != before["run"]["id"] and after["run"]["state"] == "waiting"
     assert len(after["joins"]["sensors"]["points"]) == 1

@@ -61,13 +61,13 @@ def test_data_is_sent_when_there_is_something_new(server, told):
     assert (first["run"]["state"], first["joins"]) == ("waiting", {})
     for batch in told:
         server.history.add(batch)
-    answer, body = get(server, f"/data?seen={first['mark']}", **{"Accept-Encoding": "gzip"})
+    answer, body = get(server, f"/data?since={first['revision']}", **{"Accept-Encoding": "gzip"})
     assert answer.getheader("Content-Encoding") == "gzip"
     second = json.loads(body)
     join = second["joins"]["sensors"]
     assert second["run"]["state"] == "running" and [p["batch"] for p in join["points"]] == [0, 1, 2]
     assert set(join["learned_models"]) == {"0", "1"} and join["partitions_known"] == 2
-    assert "joins" not in json.loads(get(server, f"/data?seen={second['mark']}")[1])
+    assert "joins" not in json.loads(get(server, f"/data?since={second['revision']}")[1])
 
 
 def test_on_loopback_only_this_machine_is_answered(server):

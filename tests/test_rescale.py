@@ -25,7 +25,6 @@ from windrow.spark.shared_partition import QUERY
 from windrow.spark.stored_join import stored_joins
 from windrow.state import store
 from windrow.state.rescale import StoredVersion
-from windrow.state.runs import StoredLayout
 from windrow.state.storage import open_storage
 
 CASES = 6
@@ -259,6 +258,6 @@ def test_a_backlog_is_not_divided(tmp_path: Path) -> None:
     join.process(0, {x: rows(*((n, 1) for n in range(50))) for x in "ab"})
     states = StoredVersion(open_storage(str(tmp_path)), "query/join").states()
     states[1].metadata["group"]["backlog"] = {"calls": [{"delivered": 0}]}
-    moves = join.task.moves(StoredLayout(2, join.task.layout), 0)
+    moves = join.task.moves(join.task.layout, 0)
     with pytest.raises(wr.StateError, match="cannot be redistributed now: queries have a backlog"):
         redistributed_group(states, moves)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache, reduce
@@ -21,9 +22,9 @@ from results import ids
 from spark_tools import spark
 from windrow.model.execution import Execution
 from windrow.spark.join import PreparedJoin, prepare
-from windrow.spark.partitioning import read_layout
-from windrow.spark.routing import Router, described, place_finder
-from windrow.state.runs import SKEWED_VALUES
+from windrow.spark.layout_encoding import read_layout, stored_layout
+from windrow.spark.routing import Router, place_finder
+from windrow.state.layout import StoredLayout
 
 EXTRA = {
     "c": "collate(s, 'UTF8_LCASE')",
@@ -130,7 +131,7 @@ def routes(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
     parts = []
     for number, case in enumerate(cases):
         for stream in range(len(case.frames)):
-            finder = place_finder(case.join, case.layout, case.frames, stream)
+            finder = place_finder(case.join, case.layout, case.frames[stream], stream)
             router = Router(finder, case.frames[stream], case.layout.replicates)
             at = router.partitions()
             to = at if case.layout.replicates else sf.array(at)
@@ -150,7 +151,7 @@ def routes_of_files(case: PreparedJoin, number: int) -> Counter[tuple[int, int, 
     went: Counter[tuple[int, int, int, int]] = Counter()
     for stream, frame in enumerate(case.frames):
         rows = arrow(frame.alias).cast(frame.arrow).combine_chunks().to_batches()[0]
-        starts, values = place_finder(case.join, case.layout, case.frames, stream).partitions(rows).listed
+        starts, values = place_finder(case.join, case.layout, frame, stream).partitions(rows).listed
         for row, one in enumerate(rows.column("id").to_pylist()):
             went.update((number, stream, one, p) for p in values[starts[row] : starts[row + 1]].tolist())
     return went
@@ -258,26 +259,27 @@ def test_what_is_no_value_of_the_key_is_refused(on, values, message):
         prepared(on, skewed_keys={"values": values, "splits": 2})
 
 
-def test_what_decides_where_rows_go_is_described():
+def test_what_decides_where_rows_go_is_stored_and_was_so_in_words():
     case = prepared("a.i = b.i and b.f < c.i", "abc", skewed_keys={"values": [7], "splits": 2})
-    told = described(case.layout, case.frames)
-    assert told.pop(SKEWED_VALUES)
-    assert told == {
+    words = {
         "partitioning": "4 by key a.i = b.i x 2 by rows of c",
         "skewed_keys": "values [7] over 2 partitions",
         "routing": "a by value of a.i as int64, b by value of b.i as int64, c by everywhere, a divided, "
         "b divided x a by everywhere, b by everywhere, c by content",
         "hashing": "version 2: by Spark, by Spark",
     }
+    assert stored_layout(case.layout) == StoredLayout.from_words(8, words)
     near = prepared("abs((a.i + 1) - b.j) <= 2", partitioning="range(5)")
-    assert described(near.layout, near.frames) == {
+    words = {
         "partitioning": "8 by range of a.i + 1 in cells of 5.0",
         "skewed_keys": "none",
         "routing": "a by cell of a.i + 1 as int64, b by near of b.j as int64 within 2.0",
         "hashing": "version 2: by Windrow",
     }
+    assert stored_layout(near.layout) == StoredLayout.from_words(8, words)
     one = prepared("a.i = b.i", partitions=1)
-    assert described(one.layout, one.frames)["partitioning"] == "single"
+    words = {"partitioning": "single", "skewed_keys": "none", "routing": "none", "hashing": "version 2"}
+    assert stored_layout(one.layout) == StoredLayout.from_words(1, words)
 
 
 @pytest.mark.parametrize(
@@ -292,12 +294,14 @@ def test_what_decides_where_rows_go_is_described():
         ("a.i = b.i", {"partitions": 1}),
     ],
 )
-def test_a_layout_is_read_from_its_description(on, options):
+def test_a_layout_is_read_as_it_was_stored(on, options):
     case = prepared(on, "abc" if "c." in on else "ab", **options)
-    told = json.loads(json.dumps(described(case.layout, case.frames)))
-    bound = case.join
-    read = read_layout(bound, case.layout.partitions, told)
+    stored = StoredLayout.from_json(json.loads(json.dumps(stored_layout(case.layout).to_json())))
+    assert stored == stored_layout(case.layout)
+    read = read_layout(case.join, stored)
     assert read is not None and read.dimensions == case.layout.dimensions
-    for name in ("partitioning", "skewed_keys", "routing"):
-        other = told | {name: "other"}
-        assert read_layout(bound, 8, other) is None
+    assert read_layout(case.join, replace(stored, hashing=1)) is None
+    for number, cut in enumerate(stored.dimensions):
+        placements = tuple(replace(place, column="other") for place in cut.placements)
+        others = (*stored.dimensions[:number], replace(cut, placements=placements))
+        assert read_layout(case.join, replace(stored, dimensions=others)) is None

@@ -21,8 +21,8 @@ from results import ids
 from windrow.cli.state import app
 from windrow.state import store
 from windrow.state.inspect import show, verify
+from windrow.state.layout import StoredDimension, StoredLayout
 from windrow.state.rescale import Rescale, StoredVersion
-from windrow.state.runs import StoredLayout
 from windrow.state.storage import open_storage
 from windrow.state.store import SMALLEST_FILE
 
@@ -88,7 +88,10 @@ def test_rescaled_again_and_again_nothing_is_lost(tmp_path: Path) -> None:
 def test_of_two_rescalings_at_once_one_wins(tmp_path: Path) -> None:
     begun(tmp_path)
     root = open_storage(str(tmp_path))
-    both = [Rescale(StoredVersion(root, "query/join"), StoredLayout(1, {"partitioning": t})) for t in "xy"]
+    both = [
+        Rescale(StoredVersion(root, "query/join"), StoredLayout(1, (StoredDimension(1, "key", t),)))
+        for t in "xy"
+    ]
     state = StoredVersion(root, "query/join").states()[0]
     for each in both:
         each.build(0, state)
@@ -100,7 +103,7 @@ def test_of_two_rescalings_at_once_one_wins(tmp_path: Path) -> None:
 def test_a_rescaling_that_is_not_finished_does_not_count(tmp_path: Path) -> None:
     found = begun(tmp_path)
     stored = StoredVersion(open_storage(str(tmp_path)), "query/join")
-    Rescale(stored, StoredLayout(1, {"partitioning": "single"})).build(0, stored.states()[1])
+    Rescale(stored, StoredLayout(1)).build(0, stored.states()[1])
     assert not verify(str(tmp_path)).damage
     assert show(str(tmp_path))[0].partitions == 2
     assert found + continued(tmp_path, partitions=2) == whole()
@@ -114,7 +117,7 @@ def test_what_the_query_commits_meanwhile_is_not_disturbed(tmp_path: Path) -> No
             stored = StoredVersion(open_storage(str(tmp_path)), "query/join")
         found += formats.results(join.process(number, call))
         if number == 4:  # it rescales batch 3 and ends after batch 4
-            rescale = Rescale(stored, StoredLayout(1, {"partitioning": "single"}))
+            rescale = Rescale(stored, StoredLayout(1))
             rescale.build(0, stored.states()[0])
             rescale.finish()
     assert found == whole()

@@ -140,7 +140,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     file.write_bytes(sealed("join", later))
     wrote, reads = (
         f"format 99, written by Windrow 9{wr.__version__}",
-        f"which reads formats 6, 7, 8, {FORMAT}",
+        f"which reads formats 6, 7, 8, 9, {FORMAT}",
     )
     with pytest.raises(wr.StateError, match=f"{wrote}; this is Windrow {wr.__version__}, {reads}"):
         _go_on(tmp_path)

@@ -1,7 +1,7 @@
 """States that earlier versions of Windrow wrote are still read.
 
-`tests/states/format-6` and `format-9` are states of `QUERY` after its first three calls, in two partitions,
-as the versions with these formats left them.
+`tests/states/format-*` are states of `QUERY` after its first three calls, in two partitions, as the versions
+with these formats left them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 import windrow as wr
 from partition_runs import PartitionedJoin
 from results import ids
-from windrow.state.runs import StoredLayout
+from windrow.state.layout import StoredLayout, StoredSkew
 
 STATES = sorted((Path(__file__).parent / "states").iterdir())
 SECOND = 1_000_000
@@ -62,7 +62,15 @@ def test_earlier_formats_are_read(stored: Path, partitions: int, tmp_path: Path)
 
 def test_layouts_of_earlier_formats_keep_their_meaning() -> None:
     """A query that goes on with the same options must not move its rows."""
-    before = {"partitioning": "one", "spread": "values [1] over 2 partitions", "spread values": "x"}
-    after = {"partitioning": "single", "skewed_keys": "values [1] over 2 partitions", "skewed values": "x"}
-    assert StoredLayout.read(4, before).same_as(StoredLayout(4, after))
-    assert StoredLayout.read(4, after) == StoredLayout(4, after)
+    shared = {
+        "routing": "a by value of a.k as int64, b by everywhere, a divided",
+        "hashing": "version 2: by Spark",
+    }
+    shared["partitioning"] = "4 by key a.k"
+    spread = {"spread": "values [1] over 2 partitions", "spread values": "x"}
+    skewed = {"skewed_keys": "values [1] over 2 partitions"}
+    read = StoredLayout.from_words(4, shared | spread)
+    assert read == StoredLayout.from_words(4, shared | skewed)
+    assert read.dimensions[0].skewed == StoredSkew("[1]", 2) and read.dimensions[0].split == (0,)
+    one = {"spread": "none", "routing": "none", "hashing": "version 2"}
+    assert StoredLayout.from_words(4, one | {"partitioning": "one"}) == StoredLayout(4, (), 2)

@@ -42,6 +42,7 @@ from windrow.engine.state import State, capture
 from windrow.state import CommitLog, JoinId, StateStore
 from windrow.state import store as store_module
 from windrow.state.inspect import show, verify
+from windrow.state.layout import StoredDimension, StoredLayout, StoredSkew
 from windrow.state.manifest import Manifest
 from windrow.state.part_catalog import SLACK, worth_rewriting
 from windrow.state.parts import StoredPart
@@ -298,28 +299,27 @@ def test_another_query_is_refused(tmp_path: Path, change: dict, told: str, first
     assert told in str(refused.value)
 
 
-LAID = {"partitioning": "1 by key a.k = b.k", "skewed_keys": "none", "hashing": "version 1"}
+KEY = StoredDimension(1, "key", "key a.k = b.k")
+LAID = StoredLayout(1, (KEY,), 1)
 
 
 @pytest.mark.parametrize(
-    ("partitions", "change", "told"),
+    ("change", "told"),
     [
-        (2, {}, "1 partitions, now 2"),
+        ({"partitions": 2}, "1 partitions, now 2"),
         (
-            1,
-            {"skewed_keys": "values [7] over 4 partitions"},
+            {"dimensions": (replace(KEY, skewed=StoredSkew("[7]", 4)),)},
             "skewed_keys none, now values [7] over 4 partitions",
         ),
-        (1, {"hashing": "version 2"}, "hashing version 1, now version 2"),
+        ({"hashing": 2}, "hashing version 1: by Windrow, now version 2: by Windrow"),
     ],
 )
-def test_a_run_with_another_layout_is_told_so(
-    tmp_path: Path, partitions: int, change: dict, told: str
-) -> None:
+def test_a_run_with_another_layout_is_told_so(tmp_path: Path, change: dict, told: str) -> None:
     before = log(tmp_path, 1, layout=LAID)
     before.begin(RUN, 0)
     StateStore(before, 0).commit(stored.at(0), State({}, ()), ())
-    after = log(tmp_path, partitions, layout=LAID | change)
+    now = replace(LAID, **change)
+    after = log(tmp_path, now.partitions, layout=now)
     with pytest.raises(wr.StateError, match=r"another layout: .*; if one query has two joins") as refused:
         after.begin(RUN, 1)
     assert told in str(refused.value)

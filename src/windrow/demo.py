@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from rich.table import Table
 
 from windrow.auctions import auctions_and_bids
 from windrow.demo_limits import compare_limits, show_limits
-from windrow.engine.compile_notice import first_batch_notice, is_compiled
+from windrow.draw.terminal import table
+from windrow.engine.compile_notice import announce_first_batch
 from windrow.engine.rows import event_times
 from windrow.errors import WindrowError
 from windrow.model.query import Stream
@@ -74,8 +76,7 @@ def run_demo(
             from windrow.spark.session import open_session
 
             spark = ended.enter_context(open_session(f"local[{cores}]", "windrow demo", {}))
-        if is_compiled():  # otherwise the join warns by itself
-            console.print(first_batch_notice(), style="dim", highlight=False)
+        announce_first_batch(partial(console.print, style="dim", highlight=False))
         began = time.perf_counter()
         _join_live(console, spark, streams, out, cores)
         elapsed = time.perf_counter() - began
@@ -148,10 +149,10 @@ def _join_live(console: Console, spark: Any, streams: dict[str, pa.Table], out: 
         page.save(out / PAGE)
 
 
-def _schema(spark: Any, table: pa.Table, out: Path) -> Any:
+def _schema(spark: Any, rows: pa.Table, out: Path) -> Any:
     """Spark's view of a table's schema, from an empty file."""
     path = out / "schema.parquet"
-    pq.write_table(table.slice(0, 0), path)
+    pq.write_table(rows.slice(0, 0), path)
     found = spark.read.parquet(str(path)).schema
     path.unlink()
     return found
@@ -181,39 +182,19 @@ def _calls(streams: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
 
 
 def _view(batches: list[Any], total: int) -> Table:
-    table = Table(title="streaming query", title_justify="left")
-    for name in (
-        "batch",
-        "rows in",
-        "results",
-        "window rows",
-        "memory",
-        "in the join",
-        "batch time",
-        "rows/s",
-    ):
-        table.add_column(name, justify="right")
+    columns = ("batch", "rows in", "results", "window rows", "memory", "in the join", "batch time", "rows/s")
+    rows = []
     for b in batches[-8:]:
-        busy = max(
-            (p.seconds_load_state + p.seconds_process + p.seconds_commit_state for p in b.partitions),
-            default=0,
-        )
-        table.add_row(
-            str(b.batch),
-            f"{b.rows_in:,}",
-            f"{b.results:,}",
-            f"{b.window_rows:,}",
-            f"{b.memory_bytes / 2**20:.0f} MiB",
-            f"{busy:.2f} s",
-            f"{b.seconds:.2f} s",
-            f"{b.rows_in / b.seconds:,.0f}" if b.seconds else "",
-        )
-    done = sum(b.rows_in for b in batches)
-    table.caption = (
-        f"{done:,} of {total:,} rows in, {sum(b.results for b in batches):,} results; "
+        busy = max((p.seconds - p.seconds_read_input for p in b.partitions), default=0)
+        counts = (f"{b.batch}", f"{b.rows_in:,}", f"{b.results:,}", f"{b.window_rows:,}")
+        times = (f"{busy:.2f} s", f"{b.seconds:.2f} s", f"{b.rows_in / b.seconds:,.0f}" if b.seconds else "")
+        rows.append((*counts, f"{b.memory_bytes / 2**20:.0f} MiB", *times))
+    done, results = (sum(getattr(b, name) for b in batches) for name in ("rows_in", "results"))
+    caption = (
+        f"{done:,} of {total:,} rows in, {results:,} results; "
         "join: seconds of the slowest task, batch: of the whole batch"
     )
-    return table
+    return table(columns, rows, "streaming query", right=columns, caption=caption)
 
 
 def _recompute(streams: dict[str, pa.Table]) -> tuple[int, int]:
@@ -238,14 +219,14 @@ def _sum_of(auction: pa.ChunkedArray, at: pa.ChunkedArray) -> int:
 
 def _summary(console: Console, results: pa.Table, same: bool, elapsed: float, rows: int, out: Path) -> None:
     console.print()
-    table = Table(title="hottest auctions", title_justify="left")
-    for name in ("auction", "item", "hot bids", "best price / reserve"):
-        table.add_column(name, justify="left" if name == "item" else "right")
+    columns = ("auction", "item", "hot bids", "best price / reserve")
     ratio = results.append_column("ratio", pc.divide(results["price"], results["reserve"]))
     top = ratio.group_by(["auction", "item"]).aggregate([("price", "count"), ("ratio", "max")])
-    for row in top.sort_by([("price_count", "descending")]).slice(0, 5).to_pylist():
-        table.add_row(str(row["auction"]), row["item"], f"{row['price_count']:,}", f"{row['ratio_max']:.1f}")
-    console.print(table)
+    shown = [
+        (row["auction"], row["item"], f"{row['price_count']:,}", f"{row['ratio_max']:.1f}")
+        for row in top.sort_by([("price_count", "descending")]).slice(0, 5).to_pylist()
+    ]
+    console.print(table(columns, shown, "hottest auctions", right={*columns} - {"item"}))
     console.print(f"{rows:,} rows in, {results.num_rows:,} results, {elapsed:.1f} s in all", highlight=False)
     if same:
         console.print(

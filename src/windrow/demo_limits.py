@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from windrow.draw.terminal import table
 from windrow.engine.operator import Operator
 from windrow.model.query import Query
 
@@ -69,17 +69,13 @@ def show_limits(console: Console, runs: Sequence[LimitedRun]) -> None:
         "The true recall is known here because the answer without limits is.",
         highlight=False,
     )
-    table = Table()
-    table.add_column("limit")
-    table.add_column("recall reported", justify="right")
-    table.add_column("true", justify="right")
-    table.add_column(f"0{'recall':^{WIDTH - 2}}1", no_wrap=True)
+    columns = ("limit", "recall reported", "true", f"0{'recall':^{WIDTH - 2}}1")
+    rows = []
     for run in runs:
         estimate, low, high = run.reported
         reported = "exact" if low == high == 1.0 else f"{estimate:.3f} [{low:.3f}, {high:.3f}]"
-        table.add_row(run.budget, reported, f"{run.true:.3f}", _bar(run))
-    table.caption = "━ reported interval, ● true recall"
-    console.print(table)
+        rows.append((run.budget, reported, f"{run.true:.3f}", _bar(run)))
+    console.print(table(columns, rows, right=columns[1:3], caption="━ reported interval, ● true recall"))
 
 
 def _bar(run: LimitedRun) -> Text:

@@ -60,7 +60,8 @@ def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, 
             for line in figures[-len(PARTS_ALLOWED) :]:
                 console.print(
                     f"{line['case']}: recall {line['recall']:.3f} (bar {line['bar']:.2f}, about "
-                    f"{line['optimum']:.2f}), told {line['told']}, over {line['calls past 1.2 x deadline']:g}"
+                    f"{line['optimum']:.2f}), reported {line['reported']}, "
+                    f"over {line['calls past 1.2 x deadline']:g}"
                 )
     missed = [line for line in figures if line["recall"] < line["bar"]]
     beyond = sum(line["optimum"] < line["bar"] for line in missed)
@@ -84,7 +85,7 @@ def parts_of_exact(case: DeadlineCase, rows: int) -> list[dict[str, Any]]:
     found = []
     for part in PARTS_ALLOWED:
         results, took, operator = clocked(case.query(deadline=f"{part * whole * 1e6:.0f} us"), calls)
-        told = operator.metrics()
+        metrics = operator.metrics()
         recall = results[after].sum() / max(exact[after].sum(), 1)
         total = results.sum() / max(exact.sum(), 1)
         found.append(
@@ -96,10 +97,10 @@ def parts_of_exact(case: DeadlineCase, rows: int) -> list[dict[str, Any]]:
                 "floor, ms": 1e3 * floor,
                 "optimum": min(1.0, max(0.0, (part * whole - floor) / max(whole - floor, 1e-9))),
                 "calls past 1.2 x deadline": int((took[after] > 1.2 * part * whole).sum()),
-                "told": f"{told.recall:.3f} [{told.recall_low:.3f}, {told.recall_high:.3f}]",
+                "reported": f"{metrics.recall:.3f} [{metrics.recall_low:.3f}, {metrics.recall_high:.3f}]",
                 "of the whole run": float(total),
-                "inside": str(bool(told.recall_low - 1e-9 <= total <= told.recall_high + 1e-9)),
-                "rows dropped": told.rows_dropped / told.rows_in,
+                "inside": str(bool(metrics.recall_low - 1e-9 <= total <= metrics.recall_high + 1e-9)),
+                "rows dropped": metrics.rows_dropped / metrics.rows_in,
                 "ample : none": float(ample[after].sum() / spent[after].sum()),
             }
         )

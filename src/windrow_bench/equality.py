@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from windrow.engine.operator import Operator
-from windrow.model.query import Query, Stream
 from windrow_bench import baseline_kernels
 from windrow_bench.data import SECOND, batches, streams, times_of
+from windrow_bench.measure import Calls, timed, window_query
 
 SECONDS = 240
 SPAN = 60
@@ -42,7 +41,9 @@ def _compare(name: str, rows: int, keys: int, count: int, console: Console) -> d
         parts = batches(tables, BATCH, SECONDS)
     with console.status(f"{name}: operator"):
         # In turn, so that a change of the machine's load meets both.
-        runs = [[_operator(tables, parts, threads) for threads in (1, 2)] for _ in range(RUNS)]
+        aliases = "".join(tables)
+        on = " and ".join(f"a.k = {alias}.k" for alias in aliases[1:])
+        runs = [[_operator(on, parts, aliases, threads) for threads in (1, 2)] for _ in range(RUNS)]
         (results, ours), (same_results, both) = (min(each, key=_seconds) for each in zip(*runs, strict=True))
     with console.status(f"{name}: bare kernel"):
         bare_results, kernel = min((_bare(tables) for _ in range(RUNS)), key=_seconds)
@@ -70,20 +71,9 @@ def _seconds(measured: tuple[int, float]) -> float:
     return measured[1]
 
 
-def _operator(
-    tables: dict[str, pa.Table], parts: list[dict[str, pa.Table]], threads: int
-) -> tuple[int, float]:
-    query = Query(
-        {alias: Stream("ts", f"{SPAN} seconds") for alias in tables},
-        on=" and ".join(f"a.k = {alias}.k" for alias in list(tables)[1:]),
-    )
-    Operator(query, threads=threads).process(parts[0])
-    operator = Operator(query, threads=threads)
-    results = 0
-    began = time.perf_counter()
-    for part in parts:
-        results += operator.process(part).num_rows
-    return results, time.perf_counter() - began
+def _operator(on: str, parts: Calls, aliases: str, threads: int) -> tuple[int, float]:
+    run = timed(window_query(on, SPAN, aliases), parts, threads=threads)
+    return run.results, run.seconds
 
 
 def _bare(tables: dict[str, pa.Table]) -> tuple[int, float]:

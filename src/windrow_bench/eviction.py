@@ -12,18 +12,15 @@ time, as it is of anyone's who uses it.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from rich.console import Console
 
-from windrow.engine.operator import Operator
-from windrow.model.metrics import OperatorMetrics
 from windrow.model.policies.baselines import POLICIES
-from windrow.model.query import Query, Stream
 from windrow_bench.data import batches, streams
+from windrow_bench.measure import TimedRun, timed, window_query
 
 SECONDS = 240
 SPAN = 60
@@ -32,14 +29,7 @@ BATCHES_PER_LIMIT = 5
 AMPLE = 4.0
 TURNS = 5
 GIVEN: dict[str, dict[str, Any]] = {"importance": {"by": "a.k"}, "greedy": {"by": "a.k"}}
-"""Of policies that need to be told something."""
-
-
-@dataclass(frozen=True)
-class BenchRun:
-    seconds: float
-    results: int
-    measured: OperatorMetrics
+"""Settings of policies that need some."""
 
 
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
@@ -49,7 +39,7 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
     parts = batches(streams(rows, rows // 10, 2, SECONDS), batch, SECONDS)
     with console.status("without a limit"):
         exact = [_measure(parts, None) for _ in range(2)][-1]
-    row_bytes = exact.measured.memory_bytes / exact.measured.window_rows
+    row_bytes = exact.metrics.memory_bytes / exact.metrics.window_rows
     limits = (
         f"{int(PART * whole)} rows",
         f"{int(PART * whole * row_bytes)} B",
@@ -64,13 +54,13 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
         figures.append(
             {
                 "policy": name,
-                "rows/s": shed.measured.rows_in / min(turn.in_rows.seconds for turn in turns),
+                "rows/s": shed.metrics.rows_in / min(turn.in_rows.seconds for turn in turns),
                 "of the rate without a limit": in_rows,
                 "limit in bytes": in_bytes,
                 "room for all": ample,
-                "rows shed": shed.measured.rows_evicted,
+                "rows shed": shed.metrics.rows_evicted,
                 "recall": shed.results / exact.results,
-                "rows watched": shed.measured.quality.monitored_rows,
+                "rows monitored": shed.metrics.quality.monitored_rows,
             }
         )
     return figures
@@ -78,7 +68,7 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class BenchTurn:
-    in_rows: BenchRun
+    in_rows: TimedRun
     """Under a limit in rows."""
     of_its_rate: tuple[float, ...]
     """Under each limit, the part of the rate without one in the same turn."""
@@ -95,10 +85,7 @@ def _turn(parts: list[dict[str, Any]], name: str, limits: tuple[str, ...]) -> Be
     return BenchTurn(limited[0], tuple((a + b) / 2 / run.seconds for a, b, run in beside))
 
 
-def _measure(parts: list[dict[str, Any]], memory: str | None, name: str = "auto") -> BenchRun:
+def _measure(parts: list[dict[str, Any]], memory: str | None, name: str = "auto") -> TimedRun:
     policy = "auto" if memory is None else POLICIES[name](**GIVEN.get(name, {}))
-    query = Query({a: Stream("ts", f"{SPAN} s") for a in "ab"}, "a.k = b.k", memory=memory, shed=policy)
-    operator = Operator(query)
-    began = time.perf_counter()
-    results = sum(operator.process(part).num_rows for part in parts)
-    return BenchRun(time.perf_counter() - began, results, operator.metrics())
+    query = window_query("a.k = b.k", SPAN, memory=memory, shed=policy)
+    return timed(query, parts, warm_up=False)

@@ -9,8 +9,8 @@ import numpy as np
 from rich.console import Console
 
 from windrow.engine.operator import Operator
-from windrow.model.query import Query, Stream
 from windrow_bench.data import batches, streams, with_numbers
+from windrow_bench.measure import window_query
 
 SECONDS = 240
 SPAN = 60
@@ -33,7 +33,7 @@ def _measure(name: str, on: str, rows: int) -> dict[str, Any]:
     tables = with_numbers(streams(rows, 1_000_000, 2, SECONDS), 1e6)
     parts = batches(tables, rows // 1000, SECONDS)
     payload = sum(t.nbytes for t in tables.values()) / rows
-    operator = Operator(Query({a: Stream("ts", f"{SPAN} s") for a in "ab"}, on=on))
+    operator = Operator(window_query(on, SPAN))
     seconds, sizes = [], []
     for part in parts:
         began = time.perf_counter()

@@ -8,15 +8,13 @@ Spark's own left outer stream-stream join of the same files; both must return th
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
 
-from windrow.engine.operator import Operator
-from windrow.model.query import Query, Stream
 from windrow_bench.data import batches, streams
+from windrow_bench.measure import timed, window_query
 from windrow_bench.spark import SparkCase, measure
 
 SECONDS = 240
@@ -56,7 +54,7 @@ def _on_spark(rows: int, console: Console) -> list[dict[str, Any]]:
         found.append(
             {
                 "join": f"left on Spark: {title}",
-                "results a row": m["results"] / (each * 2 * case.batches),
+                "results a row": m["answer"][0] / (each * 2 * case.batches),
                 "rows/s": rate,
                 "speed : inner": "",
                 "peak memory, bytes": m["peak"],
@@ -76,40 +74,25 @@ def _compare(name: str, rows: int, keys: int, console: Console) -> list[dict[str
     figures: list[dict[str, Any]] = []
     for kind, options in KINDS.items():
         with console.status(f"{name}: {kind}"):
-            results, seconds, held = min((_run(parts, options) for _ in range(RUNS)), key=lambda m: m[1])
-        if kind == "left" and results != expected:
-            raise AssertionError(f"{name}: {results} results of the left join, DuckDB has {expected}")
+            query = window_query("a.k = b.k", SPAN, **options)
+            run = min((timed(query, parts, finish=True) for _ in range(RUNS)), key=lambda run: run.seconds)
+        if kind == "left" and run.results != expected:
+            raise AssertionError(f"{name}: {run.results} results of the left join, DuckDB has {expected}")
         figures.append(
             {
                 "join": f"{kind}, {name}",
-                "results a row": results / rows,
-                "rows/s": rows / seconds,
+                "results a row": run.results / rows,
+                "rows/s": rows / run.seconds,
                 "speed : inner": 1.0,
-                "peak memory, bytes": held,
+                "peak memory, bytes": run.peak_bytes,
                 "memory : inner": 1.0,
                 "speed : Spark": "",
                 "memory : Spark": "",
             }
         )
         figures[-1]["speed : inner"] = figures[-1]["rows/s"] / figures[0]["rows/s"]
-        figures[-1]["memory : inner"] = held / figures[0]["peak memory, bytes"]
+        figures[-1]["memory : inner"] = run.peak_bytes / figures[0]["peak memory, bytes"]
     return figures
-
-
-def _run(parts: list[dict[str, pa.Table]], options: dict[str, Any]) -> tuple[int, float, int]:
-    query = Query({alias: Stream("ts", f"{SPAN} seconds") for alias in "ab"}, on="a.k = b.k", **options)
-    Operator(query).process(parts[0])
-    operator = Operator(query)
-    results = held = 0
-    seconds = 0.0
-    for part in parts:
-        began = time.perf_counter()
-        results += operator.process(part).num_rows
-        seconds += time.perf_counter() - began
-        held = max(held, operator.metrics().memory_bytes)
-    began = time.perf_counter()
-    results += operator.finish().num_rows
-    return results, seconds + time.perf_counter() - began, held
 
 
 def _left_results(tables: dict[str, pa.Table]) -> int:

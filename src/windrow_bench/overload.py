@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -29,7 +28,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from windrow.errors import WindrowError
 from windrow_bench import deadline_cases
 from windrow_bench.deadline import (
     FACTORS,
@@ -40,6 +38,7 @@ from windrow_bench.deadline import (
     predicate,
     sustainable,
 )
+from windrow_bench.measure import printed
 
 DEADLINE = 1.0
 """Of a batch of the lagging streams."""
@@ -87,11 +86,11 @@ def _equality(
     }
     with tempfile.TemporaryDirectory() as directory, console.status(f"{case.name}, {rows:,} rows a batch"):
         columns = _write(Path(directory), case.calls(rows, batches, seed=1))
-        told = _play(plan | {"directory": directory, "columns": columns})
-    exact = told[EXACT][BATCHES_WARM:]
+        played = _play(plan | {"directory": directory, "columns": columns})
+    exact = played[EXACT][BATCHES_WARM:]
     figures = [_figures(f"{case.name}, {rows:,} rows, exact", exact) | {"recall": 1.0}]
     for name in names:
-        mine = told[name][BATCHES_WARM:]
+        mine = played[name][BATCHES_WARM:]
         true = [batch["results"] / max(whole["results"], 1) for batch, whole in zip(mine, exact, strict=True)]
         inside = [
             batch["low"] - 1e-9 <= each <= batch["high"] + 1e-9
@@ -99,7 +98,7 @@ def _equality(
         ]
         recall = sum(batch["results"] for batch in mine) / max(sum(batch["results"] for batch in exact), 1)
         figures.append(_figures(name, mine) | {"recall": recall, "batches inside": sum(inside)})
-        console.print(f"{name}: recall {recall:.3f}, told {figures[-1]['told']}")
+        console.print(f"{name}: recall {recall:.3f}, reported {figures[-1]['reported']}")
     return figures
 
 
@@ -121,26 +120,27 @@ def _lagging(seconds: int, console: Console) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory() as directory:
             columns = _write(Path(directory), calls(factor * base, seconds, tick=DEADLINE))
             with console.status(f"{factor} times {base:,.0f} rows/s a stream"):
-                told = _play(plan | {"directory": directory, "columns": columns})
-        mine = {shed: batches[WARM_UP:] for shed, batches in told.items()}
+                played = _play(plan | {"directory": directory, "columns": columns})
+        mine = {shed: batches[WARM_UP:] for shed, batches in played.items()}
         found = {shed: sum(batch["results"] for batch in mine[shed]) for shed in mine}
         name = f"lagging, {factor} x {base:,.0f} rows/s"
         gain = found["harvest"] / max(found["drop"], 1)
         figures.append(_figures(name, mine["harvest"]) | {"harvested : dropped": gain})
-        console.print(f"{name}: results {found}, told {figures[-1]['told']}")
+        console.print(f"{name}: results {found}, reported {figures[-1]['reported']}")
     return figures
 
 
 def _figures(name: str, batches: Batches) -> dict[str, Any]:
-    """What all have in common; where the true recall is not known it is told as such."""
+    """What all have in common; where the true recall is not known it is None."""
     spent = [batch["seconds"] for batch in batches]
     limited = batches[0]["deadline"] > 0
+    recall = [_median(batches, name) for name in ("recall", "low", "high")]
     past = sum(batch["seconds"] > 1.2 * batch["deadline"] for batch in batches)
     return {
         "case": name,
         "deadline, ms": 1e3 * batches[0]["deadline"] if limited else None,
         "recall": None,
-        "told": "{:.3f} [{:.3f}, {:.3f}]".format(*(_median(batches, k) for k in ("recall", "low", "high"))),
+        "reported": "{:.3f} [{:.3f}, {:.3f}]".format(*recall),
         "batches inside": None,
         "past 1.2 x deadline": past if limited else None,
         "of": len(batches),
@@ -164,7 +164,7 @@ def _write(directory: Path, made: Sequence[dict[str, pa.Table]]) -> str:
             path.parent.mkdir(exist_ok=True)
             times = table["ts"].cast(pa.timestamp("us", "UTC"))
             pq.write_table(table.set_column(table.schema.get_field_index("ts"), "ts", times), path)
-            # Spark takes files by age, and tells ages by the millisecond.
+            # Spark takes files by age, and compares ages by the millisecond.
             os.utime(path, (1_700_000_000 + number,) * 2)
     kinds = {"timestamp[us]": "timestamp", "int64": "bigint", "double": "double"}
     schema = next(iter(made[0].values())).schema
@@ -174,11 +174,6 @@ def _write(directory: Path, made: Sequence[dict[str, pa.Table]]) -> str:
 def _play(plan: dict[str, Any]) -> dict[str, Batches]:
     """The runs of a plan (`on_spark/overload.py`), in a process of their own, so that every case begins
     alike."""
-    document = json.dumps(plan | {"partitions": PARTITIONS})
-    done = subprocess.run(
-        [sys.executable, "-m", "windrow_bench.on_spark.overload", document], capture_output=True, text=True
-    )
-    if done.returncode:
-        raise WindrowError(f"the run on Spark failed: {done.stderr.strip()[-2000:]}")
-    found: dict[str, Batches] = json.loads(done.stdout.strip().splitlines()[-1])
+    command = [sys.executable, "-m", "windrow_bench.on_spark.overload"]
+    found: dict[str, Batches] = printed([*command, json.dumps(plan | {"partitions": PARTITIONS})], "overload")
     return found

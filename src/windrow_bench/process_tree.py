@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import threading
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windrow.errors import WindrowError
+from windrow_bench.measure import last_json
 
 LOOK = 0.5
 """Seconds between two looks at the memory."""
@@ -53,11 +52,8 @@ def watched(
     watcher = threading.Thread(target=_watch, args=(process, most, directories), daemon=True)
     watcher.start()
     out, err = process.communicate()
-    if process.returncode:
-        errors = "\n".join(line for line in err.splitlines() if not line.startswith("\tat "))
-        raise WindrowError(f"{name} failed: {errors[-2000:]}")
     watcher.join()
-    most.printed = json.loads(out.strip().splitlines()[-1])
+    most.printed = last_json(process.returncode, out, err, name)
     return most
 
 

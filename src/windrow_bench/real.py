@@ -17,7 +17,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from windrow.engine.operator import Operator
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.explanation.explain import explain
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import POLICIES
@@ -149,7 +149,9 @@ def _cases(case: str) -> Iterator[tuple[str, Case]]:
     """The data sets whose names contain this, each made when it is used."""
     names = [name for name in REAL if case in name]
     if not names:
-        raise QueryError(f"case: expected part of the name of a data set, one of {list(REAL)}; got {case!r}")
+        raise QueryError(
+            f"expected part of the name of a data set, one of {list(REAL)}; got {case!r}", Option("case")
+        )
     return ((name, Case(REAL[name]())) for name in names)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windrow.errors import QueryError, unknown
+from windrow.draw.terminal import table
+from windrow.errors import Option, QueryError, unknown
 from windrow_bench import (
-    band,
+    access_paths,
     deadline,
     equality,
     eviction,
@@ -23,30 +24,28 @@ from windrow_bench import (
     outer,
     overload,
     real,
-    scan,
-    sets,
     shared,
     spark,
     startup,
     state,
     state_requests,
 )
+from windrow_bench.measure import Figures
 from windrow_bench.peers import run as peers
 
-Figures = list[dict[str, Any]]
 BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "equality": ("Equality joins, Arrow in and Arrow out, against bare index pairs and DuckDB", equality.run),
     "outer": ("Outer, semi, anti and as-of joins beside the inner join of the same streams", outer.run),
-    "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
-    "scan": ("Scans against the bare loop", scan.run),
-    "sets": ("Set joins by inverted index against the scan of all pairs", sets.run),
+    "band": ("Band joins by sorted index: cost per probe as the window grows", access_paths.band),
+    "scan": ("Scans against the bare loop", access_paths.scan),
+    "sets": ("Set joins by inverted index against the scan of all pairs", access_paths.sets),
     "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
     "shared": ("Many queries in one join, against the largest alone and each alone", shared.run),
     "shed": ("What a memory limit costs, by policy", eviction.run),
     "coverage": ("Intervals of the recall on real data: how often they hold, by policy", real.coverage),
     "forecast": ("Recall on real data: measured, explained and forecast", real.forecast),
     "policies": ("`auto` on real data against the best single policy", real.policies),
-    "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
+    "harvest": ("Choosing what to probe under a deadline: time and optimality, by method", harvest.run),
     "deadline": ("Recall at deadlines of parts and multiples of an exact call's time", deadline.run),
     "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
@@ -55,6 +54,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "requests": ("Stored windows on an object store: requests by partitions", state_requests.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
+CASE = Option("case")
 ON_REQUEST = ("coverage", "forecast", "policies", "peers")
 """Run only by name: they take long, and fetch packages."""
 WITH_CASES: dict[str, Callable[..., Figures]] = {
@@ -77,7 +77,7 @@ def run_benchmarks(
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))
     if case is not None and not (len(names) == 1 and names[0] in WITH_CASES):
-        raise QueryError(f"case: goes with one of {list(WITH_CASES)}, whose cases have names; got {names}")
+        raise QueryError(f"goes with one of {list(WITH_CASES)}, whose cases have names; got {names}", CASE)
     console = console or Console()
     out.mkdir(parents=True, exist_ok=True)
     found = {}
@@ -95,16 +95,10 @@ def _table(figures: Figures) -> Table:
     """A line per figure, a column per case; or the other way round where there are more cases."""
     head, *lines = figures[0]
     if len(figures) > len(lines):
-        wide = Table(head, *lines)
-        for case in figures:
-            wide.add_row(*(_text(case[line]) for line in (head, *lines)))
-        return wide
-    table = Table(head, *(_text(case[head]) for case in figures))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for line in lines:
-        table.add_row(line, *(_text(case[line]) for case in figures))
-    return table
+        return table((head, *lines), ([_text(case[line]) for line in (head, *lines)] for case in figures))
+    cases = [_text(case[head]) for case in figures]
+    rows = ([line, *(_text(case[line]) for case in figures)] for line in lines)
+    return table((head, *cases), rows, right=cases)
 
 
 def _text(value: Any) -> str:

@@ -11,9 +11,7 @@ of the time on every side, and the sides hardly differ.
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,14 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
 
-from windrow.engine.operator import Operator
 from windrow.engine.shared.operator import SharedOperator
 from windrow.errors import WindrowError
-from windrow.model.query import Query, Stream
 from windrow_bench.data import batches, streams
+from windrow_bench.measure import Calls, printed, timed, window_query
 from windrow_bench.spark import CORES, PARTITIONS, SparkCase, _write
 
 SECONDS = 180
@@ -38,6 +34,7 @@ HUNDRED = tuple(0.6 * k for k in range(1, 101))
 CALLS = 12
 REPEATS = 5
 """The best of so many runs counts: a run takes a fraction of a second."""
+ON = "a.k = b.k"
 SPARK_SIDES = ("largest", "seven", "apart", "hundred")
 
 
@@ -69,10 +66,6 @@ def _figures(name: str, seconds: Mapping[str, float]) -> dict[str, Any]:
 # -- in this process --------------------------------------------------------------------------------------
 
 
-def _query(window: float) -> Query:
-    return Query({a: Stream("ts", f"{window} s") for a in "ab"}, "a.k = b.k")
-
-
 def _in_process(rows: int, keys: int) -> dict[str, float]:
     parts = batches(streams(rows, keys, 2, SECONDS), rows // CALLS, SECONDS)
     alone = {w: _alone(parts, w)[1] for w in UNIFORM}
@@ -91,17 +84,13 @@ def _in_process(rows: int, keys: int) -> dict[str, float]:
     return best | {"largest": each[-1], "apart": sum(each), "results": float(alone[UNIFORM[-1]])}
 
 
-def _alone(parts: list[dict[str, pa.Table]], window: float) -> tuple[float, int]:
-    operator = Operator(_query(window))
-    began = time.perf_counter()
-    results = sum(operator.process(part).num_rows for part in parts)
-    return time.perf_counter() - began, results
+def _alone(parts: Calls, window: float) -> tuple[float, int]:
+    run = timed(window_query(ON, window), parts, warm_up=False)
+    return run.seconds, run.results
 
 
-def _together(
-    parts: list[dict[str, pa.Table]], windows: tuple[float, ...], look: bool = True
-) -> tuple[float, dict[str, int]]:
-    operator = SharedOperator({f"{w:g} s": _query(w) for w in windows})
+def _together(parts: Calls, windows: tuple[float, ...], look: bool = True) -> tuple[float, dict[str, int]]:
+    operator = SharedOperator({f"{w:g} s": window_query(ON, w) for w in windows})
     began = time.perf_counter()
     counts: dict[str, int] = {}
     for part in parts:
@@ -119,28 +108,18 @@ def _on_spark(rows: int) -> dict[str, float]:
     folder = Path(tempfile.mkdtemp(prefix="windrow-bench-"))
     try:
         _write(folder, SparkCase("shared", "key", 2, rows, 100 * rows))
-        told = {side: _measure(side, folder) for side in SPARK_SIDES}
-        if told["seven"]["check"] != told["apart"]["check"]:
-            raise WindrowError(f"shared and apart differ: {told['seven']} and {told['apart']}")
-        return {side: told[side]["seconds"] for side in SPARK_SIDES} | {"results": told["largest"]["results"]}
+        measured = {side: _measure(side, folder) for side in SPARK_SIDES}
+        if measured["seven"]["answer"] != measured["apart"]["answer"]:
+            raise WindrowError(f"shared and apart differ: {measured['seven']} and {measured['apart']}")
+        return {side: measured[side]["seconds"] for side in SPARK_SIDES} | {
+            "results": measured["largest"]["answer"][0]
+        }
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _measure(side: str, folder: Path) -> dict[str, Any]:
+    windows = ",".join(f"{w:g}" for w in (HUNDRED if side == "hundred" else UNIFORM))
     command = [sys.executable, "-m", "windrow_bench.on_spark.shared", side, str(folder)]
-    ran = subprocess.run(
-        [
-            *command,
-            str(CORES),
-            str(PARTITIONS),
-            ",".join(f"{w:g}" for w in (HUNDRED if side == "hundred" else UNIFORM)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ran.returncode:
-        raise WindrowError(f"{side} failed: {ran.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(ran.stdout.strip().splitlines()[-1])
+    found: dict[str, Any] = printed([*command, str(CORES), str(PARTITIONS), windows], side)
     return found

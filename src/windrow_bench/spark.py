@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from windrow.errors import QueryError, WindrowError, unknown
+from windrow.errors import WindrowError
 from windrow_bench.data import batches, streams, with_numbers
+from windrow_bench.measure import chosen
 from windrow_bench.process_tree import watched
 
 CORES = 2
@@ -95,11 +96,7 @@ def cases(rows: int) -> list[SparkCase]:
 
 def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
     """Every case, or those whose names hold the words of `case`."""
-    known = cases(rows)
-    chosen = [c for c in known if case is None or case in c.name]
-    if not chosen:
-        raise QueryError(unknown("case", str(case), [c.name for c in known]))
-    return [figures(c.name, measure(c, console)) for c in chosen]
+    return [figures(c.name, measure(c, console)) for c in chosen(cases(rows), case)]
 
 
 def measure(case: SparkCase, console: Console) -> dict[str, dict[str, Any]]:
@@ -112,7 +109,7 @@ def measure(case: SparkCase, console: Console) -> dict[str, dict[str, Any]]:
             with console.status(f"{case.name}: {side}"):
                 measured[side] = _measure(side, case, folder)
         compared = {s: m for s, m in measured.items() if s not in ALONE}
-        answers = {(m["results"], m["hashes"]) for m in compared.values()}
+        answers = {tuple(m["answer"]) for m in compared.values()}
         if case.alike and len(answers) > 1:
             raise WindrowError(f"{case.name}: the sides differ: {compared}")
         return measured
@@ -120,36 +117,39 @@ def measure(case: SparkCase, console: Console) -> dict[str, dict[str, Any]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+RATES = {
+    "windrow": "windrow",
+    "windrow-files": "windrow files",
+    "spark": "Spark",
+    "spark-rocksdb": "Spark RocksDB",
+    "source": "source alone",
+    "shuffle": "shuffle alone",
+    "hand-over": "hand-over alone",
+}
+RATIOS = {
+    "windrow : Spark": ("windrow", "spark"),
+    "windrow files : Spark": ("windrow-files", "spark"),
+    "windrow : hand-over": ("windrow", "hand-over"),
+    "windrow files : hand-over": ("windrow-files", "hand-over"),
+    "windrow : Spark RocksDB": ("windrow", "spark-rocksdb"),
+}
+
+
 def figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    ours = measured["windrow"]
+    """Empty where a side was not measured."""
     rate = {side: m["rows"] / m["seconds"] for side, m in measured.items()}
-    own = rate.get("spark")
-    found: dict[str, Any] = {"join": name, "results": ours["results"]}
-    found["windrow rows/s"] = ours["rows"] / ours["seconds"]
-    for side, title in (
-        ("windrow-files", "windrow files"),
-        ("spark", "Spark"),
-        ("spark-rocksdb", "Spark RocksDB"),
-        ("source", "source alone"),
-        ("shuffle", "shuffle alone"),
-        ("hand-over", "hand-over alone"),
-    ):
-        found[f"{title} rows/s"] = rate.get(side, "")
-    found["windrow : Spark"] = found["windrow rows/s"] / own if own else "Spark refuses"
-    found["windrow files : Spark"] = rate["windrow-files"] / own if own and "windrow-files" in rate else ""
-    handed = rate.get("hand-over")
-    for side, title in (("windrow", "windrow"), ("windrow-files", "windrow files")):
-        found[f"{title} : hand-over"] = rate[side] / handed if handed and side in rate else ""
-    rocks = rate.get("spark-rocksdb")
-    found["windrow : Spark RocksDB"] = found["windrow rows/s"] / rocks if rocks else ""
-    found["windrow seconds a batch"] = ours["seconds"] / ours["batches"]
-    own_side = measured.get("spark")
-    found["Spark seconds a batch"] = own_side["seconds"] / own_side["batches"] if own_side else ""
-    found["windrow peak MiB"] = ours["peak"] / 2**20
-    from_files = measured.get("windrow-files")
-    found["windrow files peak MiB"] = from_files["peak"] / 2**20 if from_files else ""
-    found["Spark peak MiB"] = own_side["peak"] / 2**20 if own_side else ""
-    return found
+    each = {side: m["seconds"] / m["batches"] for side, m in measured.items()}
+    peak = {side: m["peak"] / 2**20 for side, m in measured.items()}
+    ratios = {n: rate[a] / rate[b] if {a, b} <= {*rate} else "" for n, (a, b) in RATIOS.items()}
+    return {
+        "join": name,
+        "results": measured["windrow"]["answer"][0],
+        **{f"{title} rows/s": rate.get(side, "") for side, title in RATES.items()},
+        **ratios,
+        "windrow : Spark": ratios["windrow : Spark"] or "Spark refuses",
+        **{f"{RATES[side]} seconds a batch": each.get(side, "") for side in ("windrow", "spark")},
+        **{f"{RATES[side]} peak MiB": peak.get(side, "") for side in ("windrow", "windrow-files", "spark")},
+    }
 
 
 def _write(folder: Path, case: SparkCase) -> None:

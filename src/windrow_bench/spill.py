@@ -117,7 +117,7 @@ def on_spark(rows: int, console: Console) -> list[dict[str, Any]]:
     return [
         {
             "windows in files, on Spark": case.name,
-            "results": measured["windrow"]["results"],
+            "results": measured["windrow"]["answer"][0],
             "memory limit (MiB)": limit / PART / 2**20,
             **{f"{side} rows/s": rate[side] for side in sides},
             **{f"{side} peak MiB": measured[side]["peak"] / 2**20 for side in sides},

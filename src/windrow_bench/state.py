@@ -68,7 +68,7 @@ def _cold_starts(rows: int, console: Console) -> list[dict[str, Any]]:
 
 
 def _measure(name: str, on: str, parts: list[dict[str, pa.Table]], console: Console) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as directory, console.status(f"{name}: filling the windows") as told:
+    with tempfile.TemporaryDirectory() as directory, console.status(f"{name}: filling the windows") as status:
         roots = {mode: str(Path(directory) / mode) for mode in ("mapped", "rebuilt")}
         *before, batch = parts
         operator, commits = _fill(on, before, roots)
@@ -77,7 +77,7 @@ def _measure(name: str, on: str, parts: list[dict[str, pa.Table]], console: Cons
         starts: dict[str, list[ColdStart]] = {mode: [] for mode in roots}
         for turn in range(TURNS):
             for mode, root in roots.items():
-                told.update(f"{name}: cold start, {mode}, turn {turn + 1} of {TURNS}")
+                status.update(f"{name}: cold start, {mode}, turn {turn + 1} of {TURNS}")
                 start = _in_fresh_process(root, on, batch, mode == "mapped")
                 assert start.results == expected, (name, mode, start.results, expected)
                 starts[mode].append(start)

@@ -10,7 +10,8 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from windrow.draw import document, escape, panel, panels, table
+from windrow.draw.document import document, panel, panels, table
+from windrow.draw.shapes import escape
 from windrow_lab.records import PAPERS, ClaimVerdict, Record, headline, verdicts
 from windrow_lab.run import shown
 

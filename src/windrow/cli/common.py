@@ -7,17 +7,14 @@ nothing was done. Errors go to standard error as one sentence. With `--json`, st
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import HEAVY_HEAD, Box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from typer.core import TyperGroup
 
 from windrow.errors import DataError, Option, QueryError, WindrowError
@@ -103,9 +100,8 @@ def command_group(help: str) -> typer.Typer:
 def require_lab() -> None:
     """The experiments, and the data of some benchmarks, are a package of their own."""
     if find_spec("windrow_lab") is None:
-        raise QueryError(
-            "lab: not installed; `pip install windrow-lab` brings the experiments and their data"
-        )
+        remedy = "`pip install windrow-lab` brings the experiments and their data"
+        raise QueryError(f"not installed; {remedy}", Option(section="lab"))
 
 
 def print_error(error: WindrowError) -> None:
@@ -137,25 +133,6 @@ def report(found: Sequence[Any], as_json: bool, show: Callable[[Any], object], n
     if not found:
         typer.echo(nothing, err=True)
         raise typer.Exit(USAGE_ERROR)
-
-
-def table(
-    columns: Iterable[str],
-    rows: Iterable[Sequence[object] | None],
-    title: str | None = None,
-    right: Collection[str] = (),
-    box: Box | None = HEAVY_HEAD,
-) -> Table:
-    """A table of plain cells; None among the rows is a line across. Columns in `right` hold numbers."""
-    made = Table(title=title, title_justify="left", box=box)
-    for name in columns:
-        made.add_column(Text(name), justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        if row is None:
-            made.add_section()
-        else:
-            made.add_row(*(Text(str(cell)) for cell in row))
-    return made
 
 
 def pairs(option: str, given: Iterable[str] | None) -> dict[str, str]:

@@ -18,8 +18,8 @@ from windrow.cli.common import (
     output,
     print_json,
     require_lab,
-    table,
 )
+from windrow.draw.terminal import table
 from windrow.errors import QueryError
 
 app = command_group(

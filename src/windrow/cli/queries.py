@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from windrow.cli.common import AsJson, command_group, report, table
+from windrow.cli.common import AsJson, command_group, report
+from windrow.draw.terminal import table
 from windrow.engine.completeness import NEVER
 from windrow.errors import Option, QueryError
+from windrow.model.units import format_time
 from windrow.redaction import redacted
 from windrow.state.queries import QueryListing, list_queries, send
 
@@ -108,19 +109,8 @@ def _listed(found: list[QueryListing]) -> Table:
     columns = ("join", "query", "windows", "where", "select", "from", "until", "complete from", *numbers)
     rows = []
     for q in found:
-        times = (_time(q.since), _time(q.until), _time(q.complete_from))
+        complete = "not yet" if q.complete_from == NEVER else format_time(q.complete_from)
+        times = (format_time(q.since), format_time(q.until), complete)
         texts = (q.join, q.name, ", ".join(q.within), q.where or "", ", ".join(q.select), *times)
         rows.append((*texts, f"{q.results:,}", f"{q.backlog_rows:,}"))
     return table(columns, rows, right=numbers)
-
-
-def _time(micros: int | None) -> str:
-    """
-    >>> _time(1_700_000_000_000_000), _time(None)
-    ('2023-11-14 22:13:20', '')
-    """
-    if micros is None:
-        return ""
-    if micros == NEVER:
-        return "not yet"
-    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -67,12 +68,12 @@ def run_command(
         )
     pipeline = read_pipeline(file, changes or ())
     run = pipeline.run
-    chosen = metrics_place(metrics or (Path(run.metrics) if run.metrics else None))
+    metrics = metrics or (Path(run.metrics) if run.metrics else None)
     page = None if ui is None else Address(ui, ui_host)
     if page is not None and not pipeline.streaming:
         raise QueryError("needs a stream; this pipeline's trigger is 'batch'", Option("--ui"))
 
-    from windrow.engine.compile_notice import first_batch_notice, is_compiled
+    from windrow.engine.compile_notice import announce_first_batch
     from windrow.pipeline.builder import build
     from windrow.pipeline.console import check_facts, print_check
     from windrow.pipeline.runner import run_batch, run_stream
@@ -91,9 +92,9 @@ def run_command(
             elif not quiet:
                 print_check(console, facts)
         elif pipeline.streaming:
-            if not quiet and is_compiled():  # otherwise the join warns by itself
-                Console(stderr=True).print(first_batch_notice(), style="dim", highlight=False)
-            run_stream(run.name, built.start, console, quiet, per_partition, chosen, max_batches, page)
+            if not quiet:
+                announce_first_batch(partial(Console(stderr=True).print, style="dim", highlight=False))
+            run_stream(run.name, built.start, console, quiet, per_partition, metrics, max_batches, page)
         else:
             run_batch(built, console, quiet)
 
@@ -108,12 +109,3 @@ def _full_report(wanted: bool) -> Iterator[None]:
         if wanted and report:
             error.add_note(redacted(report))
         raise
-
-
-def metrics_place(given: Path | None) -> Path | None:
-    """The file to append metrics to. The run creates its directory."""
-    if given is None:
-        return None
-    from windrow.ui.report import metrics_file
-
-    return metrics_file(given)

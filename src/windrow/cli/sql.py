@@ -21,9 +21,8 @@ from windrow.cli.common import (
     UiOption,
     pairs,
     print_json,
-    table,
 )
-from windrow.cli.run import metrics_place
+from windrow.draw.terminal import table
 from windrow.errors import Option, QueryError, placed
 from windrow.ui.address import LOOPBACK, Address
 
@@ -93,11 +92,12 @@ def sql_command(
         parsed.check_selects()
 
     from windrow.model.execution import Execution
-    from windrow.pipeline.builder import Output
+    from windrow.model.sink import Sink
+    from windrow.model.source import absolute
     from windrow.pipeline.runner import run_stream
-    from windrow.pipeline.spec import Sink, Trigger
+    from windrow.pipeline.spec import Trigger
     from windrow.spark.session import open_session
-    from windrow.spark.sources_sinks import check_sink
+    from windrow.spark.sources_sinks import Output
     from windrow.spark.spark_errors import as_run_error
     from windrow.spark.sql import bind, relative_to
     from windrow.spark.statement_runner import StatementRunner
@@ -107,7 +107,7 @@ def sql_command(
         if not when.streaming:
             raise QueryError("'batch' is not a stream; leave --stream out")
     console, page = Console(), None if ui is None else Address(ui, ui_host)
-    progress = None if checkpoint is None else local_path(checkpoint)
+    progress = None if checkpoint is None else absolute(checkpoint, Path.cwd())
     # Checking builds the frames and starts nothing, so the state's path does not matter.
     state = f"{progress.rstrip('/')}/windrow" if progress else "not written" if check else None
     with as_run_error(), open_session(master, "windrow sql", {}, check) as session:
@@ -128,11 +128,10 @@ def sql_command(
         elif out is None:
             _show(results, limit, json, console)
         else:
-            output = Output(results, Sink(format, local_path(out)), Option("--out"))
-            check_sink(results, output.place, format)
+            output = Output.of(results, Sink(format, absolute(out, Path.cwd())), Option("--out"))
             if stream and progress is not None:
-                start = partial(output.start, "sql", progress, when)
-                run_stream("sql", start, console, metrics=metrics_place(metrics), page=page)
+                start = partial(output.start, "sql", progress, when.spark_arguments)
+                run_stream("sql", start, console, metrics=metrics, page=page)
             else:
                 written = f"{output.write():,} rows written to {output.sink.path}"
                 console.print(written, highlight=False, markup=False)
@@ -140,9 +139,12 @@ def sql_command(
 
 def read_script(file: str) -> ParsedScript:
     """The statements of a file; - for standard input."""
+    from windrow.pipeline.toml_reader import read_text
     from windrow.sql_frontend.parser import parse_script
 
-    return parse_script(_text(file), "stdin" if file == "-" else file)
+    return (
+        parse_script(sys.stdin.read(), "stdin") if file == "-" else parse_script(read_text(Path(file)), file)
+    )
 
 
 def folder_of(file: str) -> Path:
@@ -150,26 +152,11 @@ def folder_of(file: str) -> Path:
     return Path.cwd() if file == "-" else Path(file).resolve().parent
 
 
-def _text(file: str) -> str:
-    if file == "-":
-        return sys.stdin.read()
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise QueryError(f"{file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise QueryError(f"{file}: is not UTF-8 text") from None
-
-
-def local_path(path: str) -> str:
-    """A local path made absolute, because Spark may run elsewhere; a URL is kept."""
-    return path if "://" in path else str(Path(path).resolve())
-
-
 def replaced_settings(given: Iterable[str] | None) -> dict[str, Any]:
     """Read `--set NAME=VALUE` for statements."""
     from windrow.model.execution import read_texts
-    from windrow.pipeline.toml_reader import absolute, parse_value
+    from windrow.model.source import absolute
+    from windrow.pipeline.toml_reader import parse_value
     from windrow.sql_frontend.with_options import KNOWN
 
     found = {name: parse_value(text) for name, text in pairs("--set", given).items()}

@@ -24,8 +24,8 @@ from windrow.cli.common import (
     print_error,
     print_json,
     report,
-    table,
 )
+from windrow.draw.terminal import table
 from windrow.errors import Option, QueryError, StateError
 from windrow.model.execution import Execution
 from windrow.model.units import SECOND, format_duration, parse_duration

@@ -17,18 +17,25 @@ def style() -> str:
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 
+def html_page(title: str, policy: str, style: str, body: Iterable[str]) -> str:
+    """A page in one file. The content policy says what a browser may run and fetch."""
+    head = [
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{style}</style>\n</head>\n<body>",
+    ]
+    return "\n".join([*head, *body, "</body>\n</html>\n"])
+
+
 def document(title: str, body: Iterable[str], subtitle: str = "") -> str:
     """A page of HTML parts."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # The policy forbids fetches and scripts even if a name in the query contained markup.
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
-        f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n"
-        f'<header class="top"><h1>{escape(title)}</h1><span class="said">{escape(subtitle)}</span></header>\n'
-        "<main>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
-    )
+    top = f'<h1>{escape(title)}</h1><span class="status">{escape(subtitle)}</span>'
+    # No fetches and no scripts, even if a name in the query contained markup.
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    parts = [f'<header class="top">{top}</header>\n<main>', *body, "</main>"]
+    return html_page(title, policy, style(), parts)
 
 
 def panel(title: str, inside: str, why: str = "", size: str = "wide", unit: str = "") -> str:
@@ -58,7 +65,7 @@ def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
     """Key figures as (name, value, note)."""
     found = [
         f'<div class="tile"><div class="name">{escape(name)}</div><div class="value">{escape(value)}</div>'
-        f'<div class="beside">{escape(more)}</div></div>'
+        f'<div class="notes">{escape(more)}</div></div>'
         for name, value, more in figures
     ]
     return f'<div class="tiles">{"".join(found)}</div>'

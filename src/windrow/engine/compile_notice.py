@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from windrow.kernels import probe_index
@@ -25,11 +26,12 @@ def announce_compilation() -> None:
     _announced = True
 
 
-def announce_first_batch() -> None:
-    """Say why the first micro-batch of a query takes longest: as a warning if its workers must compile."""
-    _log.log(logging.INFO if is_compiled() else logging.WARNING, first_batch_notice())
-
-
-def first_batch_notice() -> str:
-    """Why the first micro-batch of a streaming query takes longest."""
-    return f"the first batch takes longest: workers {'load' if is_compiled() else 'compile'} the join"
+def announce_first_batch(show: Callable[[str], object] | None = None) -> None:
+    """Say why the first micro-batch of a query takes longest, and warn if its workers must compile. A command
+    may `show` it; if there is a warning, that is enough."""
+    compiled = is_compiled()
+    notice = f"the first batch takes longest: workers {'load' if compiled else 'compile'} the join"
+    if show is None:
+        _log.log(logging.INFO if compiled else logging.WARNING, notice)
+    elif compiled:
+        show(notice)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windrow.draw import arrow, label, picture, rect, rule
+from windrow.draw.shapes import arrow, label, picture, rect, rule
 from windrow.model.limits import MemoryLimit
 from windrow.model.units import short_number
 

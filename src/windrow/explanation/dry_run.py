@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
@@ -25,7 +24,7 @@ from windrow.harvest.time_curve import format_seconds
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.learned import Age, Auto, Frequency
 from windrow.model.query import Query
-from windrow.model.units import SECOND
+from windrow.model.units import SECOND, format_time
 
 Array = np.ndarray
 Progress = Callable[[int, int], None]
@@ -114,7 +113,9 @@ class Sample:
         end = min(int(t[-1]) for t in times.values())
         used = {alias: int(np.searchsorted(t, end, side="right")) for alias, t in times.items()}
         if not all(used.values()):
-            shown = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
+            shown = ", ".join(
+                f"{a} {format_time(int(t[0]))} to {format_time(int(t[-1]))}" for a, t in times.items()
+            )
             raise QueryError(
                 f"the streams do not overlap in time: {shown}; state rates instead", Option("sample")
             )
@@ -250,7 +251,3 @@ def _sorted(
         order = np.argsort(moments, kind="stable")
         tables[alias], times[alias] = table.take(order), moments[order]
     return tables, times
-
-
-def _clock(micros: int) -> str:
-    return f"{datetime.fromtimestamp(micros / SECOND, UTC):%Y-%m-%d %H:%M:%S}"

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windrow.draw import Annotation, Axis, chart, document, escape, panel, panels, table, tiles
+from windrow.draw.chart import Annotation, Axis, chart
+from windrow.draw.document import document, panel, panels, table, tiles
+from windrow.draw.shapes import escape
 from windrow.explanation.drawing import Document, directions, streams
 from windrow.harvest.time_curve import TimeCurve, format_seconds
 from windrow.memory_models.allocation import RecallCurve

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -130,11 +132,21 @@ def check_value_format(format: str, value_format: str | None) -> None:
             raise QueryError(unknown("format of values", value_format, VALUE_FORMATS))
 
 
+def absolute(path: str, base: Path) -> str:
+    """The path made absolute; a URL is kept."""
+    return path if re.match(r"[A-Za-z][\w+.-]+:", path) else str((base / Path(path).expanduser()).resolve())
+
+
 def as_option(value: object) -> str:
     """A value in the form of Spark's options."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def quoted(name: str) -> str:
+    """A column's name, quoted for Spark."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def ddl(columns: Mapping[str, str]) -> str | None:
     """Names and types as DDL; None without any."""
-    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns.items()) or None
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items()) or None

@@ -6,7 +6,7 @@ Internally, time is always int64 microseconds.
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any
 
@@ -34,6 +34,7 @@ UNITS = {
 _SHORT = {"us": MICROSECOND, "µs": MICROSECOND, "ms": MILLISECOND, "s": SECOND, "sec": SECOND}
 _SHORT |= {"m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY, "w": WEEK}
 _DURATION = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ]+)\s*", re.IGNORECASE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROWS = re.compile(r"\s*([+-]?[\d_]+)\s*rows?(\s+per\s+key)?\s*", re.IGNORECASE)
 
 
@@ -106,6 +107,15 @@ def format_duration(micros: int) -> str:
             count = micros // scale
             return f"{count} {name}" if count == 1 else f"{count} {name}s"
     return f"{micros / SECOND:g} seconds"
+
+
+def format_time(micros: int | None) -> str:
+    """A time in UTC; empty without one.
+
+    >>> format_time(1_700_000_000_000_000), format_time(None)
+    ('2023-11-14 22:13:20', '')
+    """
+    return "" if micros is None else f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"
 
 
 def format_bytes(size: float) -> str:

@@ -8,31 +8,12 @@ from typing import Any
 from windrow.errors import Option, located
 from windrow.explanation.explain import explain
 from windrow.explanation.explanation import Explanation
-from windrow.pipeline.spec import SINK, Pipeline, Sink, Trigger
+from windrow.pipeline.spec import SINK, Pipeline
 from windrow.spark.join import PreparedJoin, prepare
-from windrow.spark.kafka_values import encode
 from windrow.spark.query_progress import QueryWatcher
 from windrow.spark.result_groups import aggregate
-from windrow.spark.sources_sinks import check_sink, read_source, select, shape, start, write
+from windrow.spark.sources_sinks import Output, read_source, select, shape
 from windrow.spark.spark_errors import as_query_error
-
-
-@dataclass(frozen=True)
-class Output:
-    """A DataFrame, and the sink that it is written to. Errors of the sink are at `place`."""
-
-    frame: Any
-    sink: Sink
-    place: Option
-
-    def start(self, name: str, checkpoint: str, trigger: Trigger, mode: str = "append") -> QueryWatcher:
-        """Start the stream."""
-        sink = (self.sink.format, self.sink.path, self.sink.options, mode)
-        return QueryWatcher(start(self.frame, self.place, *sink, name, checkpoint, trigger.spark_arguments))
-
-    def write(self, mode: str = "error") -> int:
-        """Run the batch job. Returns the number of rows written."""
-        return write(self.frame, self.place, self.sink.format, self.sink.path, self.sink.options, mode)
 
 
 @dataclass(frozen=True)
@@ -52,7 +33,9 @@ class BuiltPipeline:
         run = self.pipeline.run
         assert run.checkpoint is not None
         with located(self.pipeline.locate):
-            return self.output.start(run.name, run.checkpoint, run.trigger, self.pipeline.mode)
+            return self.output.start(
+                run.name, run.checkpoint, run.trigger.spark_arguments, self.pipeline.mode
+            )
 
     def write(self) -> int:
         with located(self.pipeline.locate):
@@ -70,8 +53,5 @@ def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
         if p.aggregate is not None:
             place = Option(section="aggregate")
             output = aggregate(output, p.aggregate.groups, p.aggregate.aggregates, place)
-        output = select(output, p.sink.select, SINK)
-        check_sink(output, SINK, p.sink.format)
-        if p.sink.value_format is not None:
-            output = encode(output, p.sink.value_format, p.sink.options, SINK)
-    return BuiltPipeline(p, prepared, Output(output, p.sink, SINK))
+        written = Output.of(select(output, p.sink.select, SINK), p.sink, SINK)
+    return BuiltPipeline(p, prepared, written)

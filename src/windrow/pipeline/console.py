@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -13,13 +11,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from windrow.model.metric_fields import in_turn, losses, recall_text
+from windrow.draw.terminal import name_values, table
+from windrow.model.metric_fields import losses, merged, metrics_of, recall_text
 from windrow.model.metrics import JoinCounts
-from windrow.model.units import format_bytes
+from windrow.model.units import format_bytes, format_time
 from windrow.pipeline.builder import BuiltPipeline
 from windrow.redaction import redacted
 from windrow.spark.metrics import PartitionMetrics
 from windrow.spark.query_progress import BatchProgress
+from windrow.ui.history import History
 
 
 def check_facts(built: BuiltPipeline) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def print_check(console: Console, facts: Mapping[str, Any]) -> None:
         source = stream["from"] + (f" where {stream['filter']}" if stream["filter"] else "")
         columns = ", ".join(f"{column} {kind}" for column, kind in stream["columns"].items())
         rows.append((name, source, stream["time"], stream["window"], columns))
-    console.print(_table(("stream", "from", "time", "window", "columns"), rows))
+    console.print(table(("stream", "from", "time", "window", "columns"), rows, box=None))
     sink = facts["sink"]
     shown = {
         "partitions": "\n".join(facts["partitions"]),
@@ -68,7 +68,7 @@ def print_check(console: Console, facts: Mapping[str, Any]) -> None:
         "checkpoint": facts["checkpoint"],
         "state": facts["state"],
     }
-    console.print(_pairs({name: value for name, value in shown.items() if value}))
+    console.print(name_values({name: value for name, value in shown.items() if value}))
     console.print("plan, at one row per second of each stream; a running join measures the rates:")
     console.print(Text(facts["plan"]["text"]), soft_wrap=True)
 
@@ -77,75 +77,16 @@ def _shown(path: str | None) -> str | None:
     return None if path is None else redacted(path)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> Table:
-    table = Table(box=None, header_style="dim")
-    for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _pairs(shown: dict[str, str]) -> Table:
-    table = Table(box=None, show_header=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, value in shown.items():
-        table.add_row(name, Text(value))
-    return table
-
-
-@dataclass
-class Totals:
-    """Counts since this process started, and the current contents of the windows.
-
-    Partitions without rows do not report. Their last report counts.
-    """
-
-    batches: int = 0
-    seconds: float = 0.0
-    counts: JoinCounts = field(default_factory=JoinCounts)
-    results_late: int = 0
-    last: BatchProgress | None = None
-    partitions: dict[tuple[str, int], PartitionMetrics] = field(default_factory=dict)
-
-    def add(self, progress: BatchProgress) -> None:
-        self.batches += 1
-        self.seconds += progress.seconds
-        self.results_late += progress.results_late
-        self.last = progress
-        for join in progress.joins:
-            rows = [self.counts.rows_in, join.rows_in]
-            self.counts = JoinCounts(**in_turn(JoinCounts, self.counts, join, rows))
-            self.partitions |= {(join.join, p.partition): p for p in join.partitions}
-
-    @property
-    def window_rows(self) -> int:
-        return sum(p.window_rows for p in self.partitions.values())
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(p.memory_bytes for p in self.partitions.values())
-
-    def lost(self) -> str:
-        late = f"{self.results_late:,} results too late for the aggregation" if self.results_late else ""
-        return ", ".join(filter(None, [losses(JoinCounts, self.counts), late])) or "none"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.batches:,} batches in {self.seconds:.1f} s: {self.counts.rows_in:,} rows in, "
-            f"{self.counts.results:,} results; lost: {self.lost()}; windows hold {self.window_rows:,} rows "
-            f"in {format_bytes(self.memory_bytes)}"
-        )
-
-
 class ConsoleView:
     """A live panel on a terminal, a line per batch elsewhere, nothing if quiet."""
 
-    def __init__(self, console: Console, name: str, quiet: bool, per_partition: bool) -> None:
-        self.totals = Totals()
+    def __init__(self, console: Console, history: History, quiet: bool, per_partition: bool) -> None:
+        self._history = history
+        self._last: BatchProgress | None = None
+        self._reports: dict[tuple[str, int], PartitionMetrics] = {}
+        """Partitions without rows do not report. Their last report counts."""
+        self._seconds = 0.0
         self._console = console
-        self._name = name
         self._quiet = quiet
         self._per_partition = per_partition
         self._began = time.monotonic()
@@ -164,11 +105,37 @@ class ConsoleView:
 
     def update(self, news: Sequence[BatchProgress]) -> None:
         for progress in news:
-            self.totals.add(progress)
+            self._last = progress
+            self._seconds += progress.seconds
+            for join in progress.joins:
+                self._reports |= {(join.join, p.partition): p for p in join.partitions}
             if self._live is None and not self._quiet:
                 self._print(progress)
         if self._live is not None:
             self._live.update(self._render(), refresh=True)
+
+    @property
+    def summary(self) -> str:
+        """All micro-batches since this process started."""
+        counts = self._counts
+        return (
+            f"{self._history.batches:,} batches in {self._seconds:.1f} s: {counts.rows_in:,} rows in, "
+            f"{counts.results:,} results; lost: {self._lost()}; windows hold {counts.window_rows:,} rows "
+            f"in {format_bytes(counts.memory_bytes)}"
+        )
+
+    @property
+    def _counts(self) -> JoinCounts:
+        """Counts since the start, and the current contents of the windows, of all joins."""
+        held = {m.name: m.held for m in metrics_of(JoinCounts)}
+        joins = self._history.joins.values()
+        parts = [{n: getattr(j.latest if now else j.total, n) for n, now in held.items()} for j in joins]
+        return JoinCounts(**merged(JoinCounts, parts, [part["rows_in"] for part in parts]))
+
+    def _lost(self) -> str:
+        late = self._history.results_late
+        shown = f"{late:,} results too late for the aggregation" if late else ""
+        return ", ".join(filter(None, [losses(JoinCounts, self._counts), shown])) or "none"
 
     def _print(self, progress: BatchProgress) -> None:
         for join in progress.joins:
@@ -181,23 +148,24 @@ class ConsoleView:
                 self._console.print(shown, highlight=False, soft_wrap=True)
         if not progress.joins:
             self._console.print(
-                f"{self._name} batch {progress.batch}: no rows in {progress.seconds:.2f} s", highlight=False
+                f"{self._history.name} batch {progress.batch}: no rows in {progress.seconds:.2f} s",
+                highlight=False,
             )
 
     def _render(self) -> RenderableType:
-        t, last = self.totals, self.totals.last
+        history, last, counts = self._history, self._last, self._counts
         elapsed = int(time.monotonic() - self._began)
-        head = Text(f"{self._name}  {elapsed // 60}:{elapsed % 60:02}  Ctrl-C stops it", style="bold")
+        head = Text(f"{history.name}  {elapsed // 60}:{elapsed % 60:02}  Ctrl-C stops it", style="bold")
         if last is None:
             return Group(head, Text("  waiting for the first batch", style="dim"))
         rate = sum(join.rows_in for join in last.joins) / max(last.seconds, 1e-9)
         shown = {
-            "batch": f"{last.batch:,} in {last.seconds:.2f} s (mean {t.seconds / t.batches:.2f} s)",
-            "rows in": f"{t.counts.rows_in:,}, {rate:,.0f}/s in the last batch, "
-            f"{t.counts.rows_in / max(t.seconds, 1e-9):,.0f}/s in all",
-            "results": f"{t.counts.results:,}",
-            "lost": t.lost(),
-            "windows": f"{t.window_rows:,} rows, {format_bytes(t.memory_bytes)}",
+            "batch": f"{last.batch:,} in {last.seconds:.2f} s (mean {self._seconds / history.batches:.2f} s)",
+            "rows in": f"{counts.rows_in:,}, {rate:,.0f}/s in the last batch, "
+            f"{counts.rows_in / max(self._seconds, 1e-9):,.0f}/s in all",
+            "results": f"{counts.results:,}",
+            "lost": self._lost(),
+            "windows": f"{counts.window_rows:,} rows, {format_bytes(counts.memory_bytes)}",
         }
         for join in last.joins:
             if any(p.deadline for p in join.partitions):
@@ -208,25 +176,25 @@ class ConsoleView:
                 shown["not followed"] = reason
             if join.changes:
                 shown["changed"] = "\n".join(join.changes)
-        parts: list[RenderableType] = [head, _pairs(shown), self._streams()]
+        parts: list[RenderableType] = [head, name_values(shown), self._streams()]
         return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
 
     def _streams(self) -> Table:
         """Window contents and max event time per stream."""
-        rows, held = [], list(self.totals.partitions.values())
+        rows, held = [], list(self._reports.values())
         for alias in held[0].streams if held else ():
             parts = [p.streams[alias] for p in held]
             newest = max((s.max_event_time for s in parts if s.max_event_time is not None), default=None)
-            shown = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
             size = format_bytes(sum(s.memory_bytes for s in parts))
-            rows.append((alias, f"{sum(s.window_rows for s in parts):,}", size, shown))
-        return _table(("stream", "window rows", "memory", "max event time"), rows, ("window rows", "memory"))
+            rows.append((alias, f"{sum(s.window_rows for s in parts):,}", size, format_time(newest)))
+        columns = ("stream", "window rows", "memory", "max event time")
+        return table(columns, rows, right=columns[1:3], box=None)
 
     def _partitions(self) -> Table:
         columns = ("partition", "rows in", "results", "window rows", "memory", "join s", "hottest key")
         rows = []
-        for _, p in sorted(self.totals.partitions.items()):
+        for _, p in sorted(self._reports.items()):
             hot = f"{p.hot_key} ({p.hot_key_share:.0%})" if p.hot_key is not None else ""
             counts = [f"{n:,}" for n in (p.partition, p.rows_in, p.results, p.window_rows)]
             rows.append((*counts, format_bytes(p.memory_bytes), f"{p.seconds_process:.2f}", hot))
-        return _table(columns, rows, right=columns)
+        return table(columns, rows, right=columns, box=None)

@@ -102,7 +102,7 @@ class ExplainTarget:
         """Rows of a stream by partition, with the copies that the layout makes."""
         prepared = self.prepared
         stream = prepared.query.aliases.index(alias)
-        finder = place_finder(prepared.join, prepared.layout, prepared.frames, stream)
+        finder = place_finder(prepared.join, prepared.layout, prepared.frames[stream], stream)
         batch = pa.RecordBatch.from_struct_array(rows.to_struct_array().combine_chunks())
         starts, partitions = finder.partitions(batch).listed
         which = np.repeat(np.arange(rows.num_rows), np.diff(starts))

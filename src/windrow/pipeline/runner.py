@@ -20,6 +20,7 @@ from windrow.spark.query_progress import BatchProgress, QueryWatcher
 from windrow.spark.spark_errors import RunError
 from windrow.ui.address import Address
 from windrow.ui.history import History
+from windrow.ui.report import metrics_file
 from windrow.ui.server import Server
 
 POLL_SECONDS = 0.2
@@ -48,15 +49,15 @@ def run_stream(
     Stopping during a micro-batch loses nothing. The next run repeats it from its offsets and the windows
     before it, and the sink writes it once.
     """
-    history = History(name)
+    history, metrics = History(name), metrics and metrics_file(metrics)
     if metrics is not None:
         _create_directory(metrics.parent)
     with _stop_signals() as stop_requested, _served(history, page, console, quiet):
-        with ConsoleView(console, name, quiet, per_partition) as view:
+        with ConsoleView(console, history, quiet, per_partition) as view:
             running = start()
             while running.active and not stop_requested.wait(POLL_SECONDS):
                 _report(running.progress(), view, history, metrics)
-                if max_batches is not None and view.totals.batches >= max_batches:
+                if max_batches is not None and history.batches >= max_batches:
                     break
             # A query that is stopped during a micro-batch reports an error, which is not a failure.
             failure = None if running.active else running.failure()
@@ -67,7 +68,7 @@ def run_stream(
     if failure is not None:
         raise RunError(*failure)
     if not quiet:
-        console.print(f"{ended}: {view.totals}", highlight=False, soft_wrap=True)
+        console.print(f"{ended}: {view.summary}", highlight=False, soft_wrap=True)
 
 
 def _create_directory(path: Path) -> None:
@@ -80,10 +81,10 @@ def _create_directory(path: Path) -> None:
 
 
 def _report(news: Sequence[BatchProgress], view: ConsoleView, history: History, metrics: Path | None) -> None:
-    view.update(news)
     batches = [progress.to_dict() for progress in news]
     for batch in batches:
         history.add(batch)
+    view.update(news)
     if metrics is not None and batches:
         with metrics.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(batch) + "\n" for batch in batches)

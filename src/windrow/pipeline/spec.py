@@ -14,7 +14,8 @@ from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.execution import Execution
 from windrow.model.query import DURATION, Query
 from windrow.model.result_groups import ResultGroups
-from windrow.model.settings import choice, duration, optional, setting
+from windrow.model.settings import duration, optional, setting
+from windrow.model.sink import BATCH_MODES, STREAM_MODES, Sink
 from windrow.model.source import (
     ENDLESS,
     FILES,
@@ -22,7 +23,6 @@ from windrow.model.source import (
     TEXT,
     TYPED,
     Source,
-    check_value_format,
     spark_options,
     texts,
 )
@@ -30,8 +30,6 @@ from windrow.model.units import MILLISECOND, format_duration, parse_duration
 
 TriggerKind = Literal["always", "every", "available now", "once", "batch"]
 NAMED_TRIGGERS: tuple[TriggerKind, ...] = ("available now", "once", "batch")
-STREAM_MODES = ("append", "update", "complete")
-BATCH_MODES = ("error", "append", "overwrite", "ignore")
 SINK = Option(section="sink")
 
 
@@ -119,24 +117,6 @@ class Aggregation:
             raise QueryError("'aggregates' is missing; add for example aggregates = ['count(*) as results']")
         groups = ResultGroups(self.time, self.window, self.slide, self.group_by, self.watermark_delay)
         object.__setattr__(self, "groups", groups)
-
-
-@dataclass(frozen=True)
-class Sink:
-    """Where the results are written."""
-
-    format: str = setting(TEXT)
-    path: str | None = setting(optional(TEXT), default=None)
-    options: Mapping[str, str] = setting(spark_options, default_factory=dict, repr=False)
-    mode: str | None = setting(optional(choice("mode", *{*STREAM_MODES, *BATCH_MODES})), default=None)
-    value_format: str | None = setting(optional(TEXT), default=None)
-    """For Kafka: the encoding of the results' columns."""
-    select: tuple[str, ...] = setting(texts, default=())
-
-    def __post_init__(self) -> None:
-        if self.format in FILES and self.path is None:
-            raise QueryError(f"'{self.format}' files need a path; add path = 'directory'")
-        check_value_format(self.format, self.value_format)
 
 
 @dataclass(frozen=True)

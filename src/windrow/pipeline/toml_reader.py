@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import Any, TypeVar
 from windrow.errors import Option, QueryError, located, placed, unknown
 from windrow.model.execution import REQUIRED_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
 from windrow.model.settings import required_settings, settings_of
-from windrow.model.source import STATIC, Source
-from windrow.pipeline.spec import Aggregation, FileLocation, Pipeline, RunSettings, Sink, Trigger
+from windrow.model.sink import Sink
+from windrow.model.source import STATIC, Source, absolute
+from windrow.pipeline.spec import Aggregation, FileLocation, Pipeline, RunSettings, Trigger
 
 T = TypeVar("T")
 SECTIONS = ("streams", "join", "aggregate", "sink", "run")
@@ -43,10 +43,7 @@ def read_pipeline(file: Path, changes: Sequence[str] = ()) -> Pipeline:
         is relative to the working directory.
     """
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise QueryError(f"cannot be read: {why}", location=FileLocation(str(file))) from None
+        document = tomllib.loads(read_text(file))
     except tomllib.TOMLDecodeError as error:
         raise QueryError(f"is not valid TOML: {error}", location=FileLocation(str(file))) from None
     for change in changes:
@@ -54,6 +51,15 @@ def read_pipeline(file: Path, changes: Sequence[str] = ()) -> Pipeline:
     _make_absolute(document, file.resolve().parent)
     with located(lambda place: FileLocation(str(file))):
         return _pipeline(file, document)
+
+
+def read_text(file: Path) -> str:
+    """The text of a file; errors are located at the file."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise QueryError(f"cannot be read: {why}", location=FileLocation(str(file))) from None
 
 
 def parse_value(text: str) -> Any:
@@ -80,11 +86,6 @@ def _change(document: dict[str, Any], change: str) -> None:
         if not isinstance(table, dict):
             raise QueryError(f"'{key}' in {name!r} is a value, not a section", Option("--set"))
     table[keys[-1]] = value
-
-
-def absolute(path: str, base: Path) -> str:
-    """The path made absolute; a URL is kept."""
-    return path if re.match(r"[A-Za-z][\w+.-]+:", path) else str((base / Path(path).expanduser()).resolve())
 
 
 def _make_absolute(document: Mapping[str, Any], base: Path) -> None:

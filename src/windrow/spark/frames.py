@@ -144,11 +144,6 @@ def result_type(query: Query, frames: Sequence[Frame]) -> st.StructType:
     return st.StructType(fields)
 
 
-def quoted(name: str) -> str:
-    """A column's name, quoted for Spark."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _without_watermark(field: st.StructField) -> st.StructField:
     """The field without Spark's watermark, which belongs to the input. The user may set one on the
     result."""

@@ -5,27 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from windrow.model.execution import SkewedKeys
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
+from windrow.state.layout import How, Kind
 
 
 @dataclass(frozen=True)
 class GridPlacement:
     """How a stream's rows are placed on a dimension."""
 
-    how: Literal["value", "cell", "near", "content", "everywhere"]
+    how: How
     column: JoinColumn | None = None
     reach: float = 0.0
     """For "near": maximum distance from the anchor's join column in a result."""
-
-    def __str__(self) -> str:
-        if self.column is None:
-            return self.how
-        within = f" within {self.reach}" if self.how == "near" else ""
-        return f"{self.how} of {self.column} as {self.column.type}{within}"
 
 
 EVERYWHERE = GridPlacement("everywhere")
@@ -52,7 +46,7 @@ class GridDimension:
     """One dimension of the grid."""
 
     parts: int
-    kind: Literal["key", "range", "grid"]
+    kind: Kind
     by: str
     placements: tuple[GridPlacement, ...]
     """Per stream."""
@@ -61,6 +55,8 @@ class GridDimension:
     skewed: SkewedKeys | None = None
     split: tuple[int, ...] = ()
     """Streams that divide the rows of a skewed value; the other streams copy them."""
+    native: bool = False
+    """Whether Spark hashes the values themselves instead of their encoded numbers."""
 
     def strips(self, stream: int) -> Strips:
         """The first divided stream takes rows of the value's grid, the second takes columns. So each pair of

@@ -33,6 +33,7 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.model.settings import documents
+from windrow.model.source import quoted
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.beats import batch_clock, beats, beats_name
 from windrow.spark.completion import complete_micro_batches
@@ -45,16 +46,16 @@ from windrow.spark.frames import (
     Frame,
     check,
     control_documents,
-    quoted,
     read_frames,
     result_type,
     session_of,
 )
+from windrow.spark.layout_encoding import stored_layout
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, observation_name
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.partitioning import PartitionLayout, choose_layout
-from windrow.spark.routing import Router, described, place_finder
+from windrow.spark.routing import Router, in_spark, place_finder
 from windrow.spark.session import context_of
 from windrow.spark.task import JoinTask
 from windrow.spark.union import AHEAD, CONTENT, COPY, ROUTE, STREAM_BITS, UnionColumns, route
@@ -113,8 +114,7 @@ class PreparedJoin:
 
     @cached_property
     def _finders(self) -> tuple[PlaceFinder, ...]:
-        streams = range(len(self.frames))
-        return tuple(place_finder(self.join, self.layout, self.frames, s) for s in streams)
+        return tuple(place_finder(self.join, self.layout, f, s) for s, f in enumerate(self.frames))
 
     def frame(self) -> DataFrame:
         """The results."""
@@ -145,7 +145,7 @@ class PreparedJoin:
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
-            layout=described(self.layout, self.frames),
+            layout=stored_layout(self.layout),
             places=self._finders,
             pool=self.pool,
             parallel_tasks=self.parallel_tasks,
@@ -247,7 +247,7 @@ def prepare(
         check_reachable(run.state)
     default = session.conf.get("spark.sql.shuffle.partitions")
     partitions = run.partitions or int(default or 1)
-    layout = choose_layout(join, partitions, run.partitioning, run.skewed)
+    layout = in_spark(choose_layout(join, partitions, run.partitioning, run.skewed), streams)
     return PreparedJoin(
         name=run.name or "_".join(query.aliases),
         title=join.predicate.sql,

@@ -11,8 +11,7 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 from pyspark.sql.types import BinaryType
 
 from windrow.errors import Option, QueryError
-from windrow.model.source import Source
-from windrow.spark.frames import quoted
+from windrow.model.source import Source, quoted
 from windrow.spark.session import java_text
 from windrow.spark.spark_errors import as_query_error
 

@@ -7,7 +7,7 @@ into Spark's progress event, and a filter removes these rows from the results.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -19,6 +19,7 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.metric_fields import losses, merged, recall_text
 from windrow.model.metrics import BatchCounts, StreamCounts
 from windrow.model.notebook import html_text
+from windrow.model.query_metrics import QueryMetrics
 from windrow.model.units import format_bytes
 from windrow.spark.spark_errors import check_started
 
@@ -43,43 +44,6 @@ class PartitionStreamMetrics(StreamCounts):
 
     max_event_time: int | None
     """Max event time so far, in microseconds since 1970."""
-
-
-@dataclass(frozen=True)
-class PartitionQueryMetrics:
-    """Metrics of one query of a shared join, in one partition and micro-batch, or over all partitions.
-
-    A response time runs from the start of the micro-batch in which the newest row of a result arrives to the
-    end of the one that delivers the result, in seconds. None without results.
-    """
-
-    results: int
-    response_mean: float | None
-    response_p99: float | None
-    """Accurate to within a fifth. Over several partitions, that of the slowest."""
-    response_max: float | None
-    backlog_rows: int
-    """Rows whose results are deferred."""
-    complete_from: int | None
-    """Event time from which results are complete, in microseconds; None for the query's start."""
-
-    @classmethod
-    def together(cls, parts: Sequence[PartitionQueryMetrics]) -> PartitionQueryMetrics:
-        """The metrics over several partitions."""
-        results = sum(p.results for p in parts)
-        means = [(p.response_mean, p.results) for p in parts if p.response_mean is not None]
-
-        def largest(values: Iterable[Any]) -> Any:
-            return max((v for v in values if v is not None), default=None)
-
-        return cls(
-            results,
-            sum(mean * n for mean, n in means) / results if results else None,
-            largest(p.response_p99 for p in parts),
-            largest(p.response_max for p in parts),
-            sum(p.backlog_rows for p in parts),
-            largest(p.complete_from for p in parts),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +82,7 @@ class PartitionMetrics(BatchCounts):
     seconds_process: float
     seconds_commit_state: float
     streams: Mapping[str, PartitionStreamMetrics]
-    queries: Mapping[str, PartitionQueryMetrics] = field(default_factory=dict)
+    queries: Mapping[str, QueryMetrics] = field(default_factory=dict)
     """Metrics of the queries of a shared join."""
     learned_models: Mapping[str, Any] | None = None
     """`LearnedModels` as JSON, from some partitions in each micro-batch."""
@@ -141,7 +105,7 @@ class PartitionMetrics(BatchCounts):
     def from_json(cls, text: str) -> PartitionMetrics:
         saved = json.loads(text)
         streams = {alias: PartitionStreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
-        queries = {name: PartitionQueryMetrics(**counts) for name, counts in saved.pop("queries").items()}
+        queries = {name: QueryMetrics(**counts) for name, counts in saved.pop("queries").items()}
         texts = {name: tuple(saved[name]) for name in ("control_errors", "changes")}
         return cls(**saved | texts, streams=streams, queries=queries)
 
@@ -176,12 +140,11 @@ class BatchMetrics(BatchCounts):
         return any(p.memory_limit or p.deadline for p in self.partitions)
 
     @property
-    def queries(self) -> dict[str, PartitionQueryMetrics]:
+    def queries(self) -> dict[str, QueryMetrics]:
         """Metrics of the queries of a shared join, by name."""
         names = dict.fromkeys(name for p in self.partitions for name in p.queries)
         return {
-            n: PartitionQueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries])
-            for n in names
+            n: QueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries]) for n in names
         }
 
     @property

@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from windrow.spark.partition_join import PartitionJoin, local_directory
 from windrow.state.commit_log import CommitLog
 from windrow.state.late_rows import LateRows
+from windrow.state.layout import StoredLayout
 from windrow.state.part_cache import cache_of_machine
 from windrow.state.paths import JoinId
 from windrow.state.storage import Storage
 from windrow.state.store import StateStore
 
+T = TypeVar("T")
 OPERATORS = 4
 LOGS = 16
 
@@ -64,23 +68,14 @@ class OperatorCache:
         root: str | Storage,
         scope: JoinId,
         partitions: int,
-        layout: Mapping[str, str] | None = None,
+        layout: StoredLayout | None = None,
         sums_up: bool = False,
     ) -> CommitLog:
-        key = (token, scope)
-        if key not in self._logs:
-            self._logs[key] = CommitLog(root, scope, partitions, self._clock, layout, sums_up)
-            while len(self._logs) > LOGS:
-                self._logs.popitem(last=False)
-        return self._logs[key]
+        made = partial(CommitLog, root, scope, partitions, self._clock, layout, sums_up)
+        return _kept(self._logs, (token, scope), made)
 
     def late_rows(self, token: str, root: str | Storage, scope: JoinId) -> LateRows:
-        key = (token, scope)
-        if key not in self._late_rows:
-            self._late_rows[key] = LateRows(root, scope)
-            while len(self._late_rows) > LOGS:
-                self._late_rows.popitem(last=False)
-        return self._late_rows[key]
+        return _kept(self._late_rows, (token, scope), partial(LateRows, root, scope))
 
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedJoin:
         """Takes a join out of the cache, so that no task uses it again if this one fails halfway."""
@@ -113,3 +108,12 @@ class OperatorCache:
     def _drop(self, key: tuple[str, JoinId, int]) -> None:
         del self._operators[key]
         pa.default_memory_pool().release_unused()
+
+
+def _kept(held: OrderedDict[Any, T], key: tuple[str, JoinId], make: Callable[[], T]) -> T:
+    """What is held under a key, made if it is not. The oldest of more than `LOGS` are dropped."""
+    if key not in held:
+        held[key] = make()
+        while len(held) > LOGS:
+            held.popitem(last=False)
+    return held[key]

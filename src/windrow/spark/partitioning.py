@@ -9,9 +9,7 @@ therefore meet in exactly one partition.
 
 from __future__ import annotations
 
-import base64
 import heapq
-import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +27,6 @@ from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, by_content, by_key
 from windrow.spark.outer_layout import outer_cuts
-from windrow.state.runs import SKEWED_VALUES
 
 KINDS = ("key", "range", "grid", "single")
 CELL = 4.0
@@ -67,28 +64,6 @@ class PartitionLayout:
             for cut in self.dimensions
             for place in cut.placements
         )
-
-    def described(self) -> dict[str, str]:
-        """Everything that decides which partition a row goes to, by option."""
-        cuts = [f"{c.parts} by {c.by}{f' in cells of {c.width}' if c.width else ''}" for c in self.dimensions]
-        skewed = [str(cut.skewed) for cut in self.dimensions if cut.skewed]
-        places = [
-            ", ".join(
-                f"{alias} by {place}" for alias, place in zip(self.aliases, cut.placements, strict=True)
-            )
-            + "".join(f", {self.aliases[s]} divided" for s in cut.split)
-            for cut in self.dimensions
-        ]
-        found = {
-            "partitioning": " x ".join(cuts) or "single",
-            "skewed_keys": " and ".join(skewed) or "none",
-            "routing": " x ".join(places) or "none",
-        }
-        for cut in self.dimensions:
-            if cut.skewed:
-                column = next(place.column for place in cut.placements if place.column is not None)
-                found[SKEWED_VALUES] = _text(cut.skewed.values, column.type)
-        return found
 
     def __str__(self) -> str:
         if not self.dimensions:
@@ -137,7 +112,7 @@ def choose_layout(
         if not outer_cuts(bound) and kind is None:
             why = "rows of both sides are kept, and no equality of both says which partition they meet in"
             return PartitionLayout(query.aliases, 1, (), why)
-    cuts = [c for c in _cuts(bound, width) if kind is None or c.kind == kind]
+    cuts = [c for c in allowed_cuts(bound, width) if kind is None or c.kind == kind]
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:
         raise QueryError(
@@ -149,72 +124,7 @@ def choose_layout(
     return _with_skewed(best, query, skewed_keys) if skewed_keys else best
 
 
-def read_layout(bound: BoundQuery, partitions: int, options: Mapping[str, str]) -> PartitionLayout | None:
-    """The layout that `described` has described; None if the query has no such layout."""
-    query, known, skewed = bound.query, _cuts(bound), _read_skewed(options)
-    for cuts in ((), *((cut,) for cut in known), *itertools.combinations(known, 2)):
-        layout = _sized_as(query, cuts, partitions, options.get("partitioning", ""))
-        if layout is not None and skewed is not None:
-            try:
-                layout = _with_skewed(layout, query, skewed)
-            except QueryError:
-                continue
-        if layout is not None:
-            texts = layout.described()
-            texts.pop(SKEWED_VALUES, None)
-            if all(options.get(name) == text for name, text in texts.items()):
-                return layout
-    return None
-
-
-def may_copy(options: Mapping[str, str]) -> bool:
-    """Whether a layout that `described` has described may copy rows."""
-    routing = options.get("routing", EVERYWHERE.how)
-    return options.get("skewed_keys") != "none" or any(
-        f"by {how}" in routing for how in ("near", EVERYWHERE.how)
-    )
-
-
-def _sized_as(
-    query: Query, cuts: Sequence[GridDimension], partitions: int, text: str
-) -> PartitionLayout | None:
-    """The layout of these dimensions in which a text describes their sizes."""
-    if not cuts:
-        return PartitionLayout(query.aliases, partitions, ())
-    cells = [r" in cells of ([-+.\de]+)" if cut.width else "()" for cut in cuts]
-    pattern = " x ".join(rf"(\d+) by {re.escape(c.by)}{cell}" for c, cell in zip(cuts, cells, strict=True))
-    match = re.fullmatch(pattern, text)
-    if match is None:
-        return None
-    sizes, widths = match.groups()[::2], match.groups()[1::2]
-    sized = [
-        replace(cut, parts=int(size), width=float(width or 0))
-        for cut, size, width in zip(cuts, sizes, widths, strict=True)
-    ]
-    return PartitionLayout(query.aliases, partitions, tuple(sized))
-
-
-def _read_skewed(options: Mapping[str, str]) -> SkewedKeys | None:
-    match = re.fullmatch(r"values .* over (\d+) partitions", options.get("skewed_keys", ""))
-    if match is None or SKEWED_VALUES not in options:
-        return None
-    return SkewedKeys(_values(options[SKEWED_VALUES]), int(match[1]))
-
-
-def _text(values: Sequence[Any], kind: pa.DataType) -> str:
-    """Values of any type as text."""
-    sink = pa.BufferOutputStream()
-    batch = pa.record_batch({"values": pa.array(values, kind)})
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return base64.b64encode(sink.getvalue()).decode()
-
-
-def _values(text: str) -> tuple[Any, ...]:
-    return tuple(pa.ipc.open_stream(base64.b64decode(text)).read_next_batch().column(0).to_pylist())
-
-
-def _cuts(bound: BoundQuery, width: float | None = None) -> list[GridDimension]:
+def allowed_cuts(bound: BoundQuery, width: float | None = None) -> list[GridDimension]:
     """The dimensions that the query allows."""
     query = bound.query
     if query.kind.shapes:

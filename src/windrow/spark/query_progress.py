@@ -30,7 +30,7 @@ class BatchProgress:
     rows_read: int
     results_late: int
     """Results too late for the watermark of the aggregation."""
-    behind: float | None
+    offsets_behind: float | None
     """Rows not yet read, if a source reports them. For Kafka, those of the partition furthest behind."""
     joins: tuple[BatchMetrics, ...]
 
@@ -42,7 +42,7 @@ class BatchProgress:
             "seconds": self.seconds,
             "rows_read": self.rows_read,
             "results_late": self.results_late,
-            "behind": self.behind,
+            "offsets_behind": self.offsets_behind,
             "joins": {
                 join.join: {m.name: getattr(join, m.name) for m in metrics_of(BatchCounts)}
                 | {"recall": [None if math.isnan(r) else r for r in join.recall]}
@@ -96,10 +96,10 @@ def _progress(event: Any) -> BatchProgress:
         # To Spark, a file that Windrow reads is one row.
         rows_read=max([event.numInputRows, *(join.rows_in for join in joins)]),
         results_late=sum(int(o.numRowsDroppedByWatermark) for o in event.stateOperators),
-        behind=_behind(event.sources),
+        offsets_behind=_offsets_behind(event.sources),
         joins=joins,
     )
 
 
-def _behind(sources: Sequence[Any]) -> float | None:
+def _offsets_behind(sources: Sequence[Any]) -> float | None:
     return max((float(s.metrics[BEHIND]) for s in sources if BEHIND in (s.metrics or {})), default=None)

@@ -18,9 +18,8 @@ from windrow.engine.query_changes import fitted
 from windrow.errors import StateError
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder, Places
-from windrow.spark.partitioning import PartitionLayout, read_layout
-from windrow.spark.routing import HASHING, read_hashing
-from windrow.state.runs import StoredLayout
+from windrow.spark.layout_encoding import HASHING, read_layout
+from windrow.state.layout import StoredLayout
 
 Array = np.ndarray
 
@@ -77,23 +76,17 @@ def layout_moves(
 ) -> LayoutMoves:
     """What a partition takes over of a state in the layout `before`. The `finders` are those of the new
     layout."""
-    old, native = _read(bound, before)
+    old = read_layout(bound, before)
+    if old is None:
+        raise StateError(
+            f"the state is laid out as {before}, and this version of Windrow, with hashing version "
+            f"{HASHING}, cannot tell where its rows lie; {REMEDY}"
+        )
     return LayoutMoves(
         partition,
         bound.query.aliases,
         bound.schemas,
-        tuple(replace(finder, dimensions=old.dimensions, native=native) for finder in finders),
+        tuple(replace(finder, dimensions=old.dimensions) for finder in finders),
         tuple(finders),
         old.replicates,
     )
-
-
-def _read(bound: BoundQuery, stored: StoredLayout) -> tuple[PartitionLayout, tuple[bool, ...]]:
-    layout = read_layout(bound, stored.partitions, stored.options)
-    native = read_hashing(stored.options.get("hashing", ""))
-    if layout is None or native is None or len(native) != len(layout.dimensions):
-        raise StateError(
-            f"the state is laid out as {dict(stored.options)}, and this version of Windrow, with hashing "
-            f"version {HASHING}, cannot tell where its rows lie; {REMEDY}"
-        )
-    return layout, native

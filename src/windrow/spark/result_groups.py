@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 
 from windrow.errors import Option, QueryError
 from windrow.model.result_groups import ResultGroups
+from windrow.model.source import quoted
 from windrow.spark.spark_errors import as_query_error
 
 TIME = "_windrow_time"
@@ -48,4 +49,4 @@ def aggregate(
         )
         grouped = by.agg(*map(sf.expr, aggregates))
         edges = (sf.col(field).alias(name) for name, field in EDGES.items())
-        return grouped.select(*edges, *(grouped[f"`{name}`"] for name in grouped.columns[1:]))
+        return grouped.select(*edges, *(grouped[quoted(name)] for name in grouped.columns[1:]))

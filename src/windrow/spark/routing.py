@@ -12,6 +12,7 @@ and reaches are widened by more than a rounding error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -24,9 +25,10 @@ from windrow.expr.encoding import encode
 from windrow.expr.join_columns import encoded_column
 from windrow.expr.parse import references
 from windrow.model.predicate import JoinColumn
+from windrow.model.source import quoted
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder
-from windrow.spark.frames import Frame, StreamTypes, quoted
+from windrow.spark.frames import Frame, StreamTypes
 from windrow.spark.grid import ROUNDING, GridDimension, GridPlacement
 from windrow.spark.partitioning import PartitionLayout
 
@@ -37,12 +39,15 @@ _HASHED = (
 Way = Callable[[StreamTypes, JoinColumn], Callable[[Column], Column] | None]
 """How Spark itself computes a join column from a column of the frame; None if it cannot."""
 _FURTHEST_CELL = 4e18
-HASHING = 2
-"""Version of the mapping from values to partitions. State is bound to it: raise it when a value may move."""
 
 
-def native(cut: GridDimension, frames: Sequence[StreamTypes]) -> bool:
-    """Whether Spark itself computes the places on this dimension, for all streams."""
+def in_spark(layout: PartitionLayout, frames: Sequence[StreamTypes]) -> PartitionLayout:
+    """The layout, in which Spark itself computes the places on a dimension if it can for all streams."""
+    cuts = (replace(cut, native=_is_native(cut, frames)) for cut in layout.dimensions)
+    return replace(layout, dimensions=tuple(cuts))
+
+
+def _is_native(cut: GridDimension, frames: Sequence[StreamTypes]) -> bool:
     if cut.skewed and any(not _is_literal(p.column.type) for p in cut.placements if p.column is not None):
         return False
     plain = _plain_number if cut.kind == "range" else _plain_value
@@ -52,33 +57,10 @@ def native(cut: GridDimension, frames: Sequence[StreamTypes]) -> bool:
     return all(plain(frame, key) is not None for frame, key in keys)
 
 
-def described(layout: PartitionLayout, frames: Sequence[StreamTypes]) -> dict[str, str]:
-    """Everything that determines a row's partition."""
-    ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.dimensions)
-    return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
-
-
-def read_hashing(text: str) -> tuple[bool, ...] | None:
-    """Per dimension of a stored layout, whether Spark itself computed the places; None if values are mapped
-    to partitions in another way now."""
-    version, _, ways = text.partition(": ")
-    if version != f"version {HASHING}":
-        return None
-    return tuple(way == "by Spark" for way in ways.split(", ") if way)
-
-
-def place_finder(
-    join: BoundQuery, layout: PartitionLayout, frames: Sequence[StreamTypes], stream: int
-) -> PlaceFinder:
-    """The places of a stream's rows, for a layout of all streams."""
-    frame = frames[stream]
-    return PlaceFinder(
-        layout.dimensions,
-        tuple(native(cut, frames) for cut in layout.dimensions),
-        stream,
-        tuple(f.name for f in frame.fields if is_hashed(f.dataType)),
-        join.functions,
-    )
+def place_finder(join: BoundQuery, layout: PartitionLayout, frame: StreamTypes, stream: int) -> PlaceFinder:
+    """Finds the places of a stream's rows."""
+    hashable = tuple(f.name for f in frame.fields if is_hashed(f.dataType))
+    return PlaceFinder(layout.dimensions, stream, hashable, join.functions)
 
 
 class Router:
@@ -94,10 +76,7 @@ class Router:
         self._finder = finder
         self._frame = frame
         self._copied = copied
-        self._native = dict(zip(finder.dimensions, finder.native, strict=True))
-        keys = {
-            cut.placements[finder.stream].column: None for cut, plain in self._native.items() if not plain
-        }
+        keys = {cut.placements[finder.stream].column: None for cut in finder.dimensions if not cut.native}
         self._names = {key: f"windrow key {n}" for n, key in enumerate(keys) if key is not None}
         """Columns that hold computed join columns."""
 
@@ -145,7 +124,7 @@ class Router:
         return self._by_cell(cut, place)
 
     def _by_value(self, cut: GridDimension, key: JoinColumn) -> tuple[Column, bool]:
-        value = self._plain(_plain_value, key) if self._native[cut] else self._key(key)
+        value = self._plain(_plain_value, key) if cut.native else self._key(key)
         # A row without a value is in no result. It may have any place, but one place for all would be skewed.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
@@ -158,7 +137,7 @@ class Router:
     def _by_cell(self, cut: GridDimension, place: GridPlacement) -> tuple[Column, bool]:
         key = place.column
         assert key is not None
-        number = self._plain(_plain_number, key) if self._native[cut] else self._key(key)
+        number = self._plain(_plain_number, key) if cut.native else self._key(key)
         number = number.cast("double")
         lost = _modulo(self.content(), cut.parts)
         known = number.isNotNull() & ~sf.isnan(number)
@@ -206,7 +185,7 @@ class Router:
     def _is_any(self, value: Column, cut: GridDimension, key: JoinColumn) -> Column:
         """Whether the row's value is one of the skewed keys."""
         assert cut.skewed is not None
-        if self._native[cut]:
+        if cut.native:
             return value.isin(list(cut.skewed.values))
         numbers, _ = encode(pa.array(cut.skewed.values, key.type), key.kind == "ordered")
         return value.isin(numbers.tolist())

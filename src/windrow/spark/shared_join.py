@@ -25,6 +25,7 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
 from windrow.model.settings import documents
 from windrow.model.sharing import Subscription
+from windrow.model.source import quoted
 from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_settings import with_frame_settings
@@ -33,7 +34,6 @@ from windrow.spark.frames import (
     check_frames,
     control_documents,
     is_streaming,
-    quoted,
     session_of,
 )
 from windrow.spark.join import PreparedJoin, prepare
@@ -167,12 +167,12 @@ def _with_beats(
     the same ones."""
     if deadline is None:
         raise QueryError(
-            "without a deadline nothing is carried over; leave it out, or give one", Option("heartbeat")
+            "without a deadline nothing is deferred; leave it out, or give one", Option("heartbeat")
         )
     still = [alias for alias, data in frames.items() if not is_streaming(data)]
     if still:
         raise QueryError(
-            f"only streams are carried over, and {still} are none; leave it out", Option("heartbeat")
+            f"only streams have a backlog, and {still} are none; leave it out", Option("heartbeat")
         )
     spark = session_of(next(iter(frames.values())))
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()

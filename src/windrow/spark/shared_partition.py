@@ -24,9 +24,10 @@ from windrow.engine.shared.subscribers import Key
 from windrow.engine.state import State
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Query
+from windrow.model.query_metrics import QueryMetrics
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
-from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
+from windrow.spark.metrics import COLUMN
 from windrow.spark.partition_join import MAX_REASONS, Batches, PartitionJoin, rows_at_once
 
 QUERY = "query"
@@ -130,17 +131,15 @@ class _SharedQueriesJoin:
     def restore(self, state: State, reached: Sequence[int | None]) -> None:
         restore_group(self._join, state, reached)
 
-    def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
-        found: dict[str, list[PartitionQueryMetrics]] = {}
+    def query_metrics(self) -> dict[str, QueryMetrics]:
+        found: dict[str, list[QueryMetrics]] = {}
         for member in (*self._join.departed.values(), *self._join.subscribers):
             r = member.response_times.since(self._before.get(member.key, ResponseTimes()))
             backlog = 0 if member.key in self._join.departed else self._join.backlog(member)
             found.setdefault(member.name, []).append(
-                PartitionQueryMetrics(
-                    r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from
-                )
+                QueryMetrics(r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from)
             )
-        return {name: PartitionQueryMetrics.together(each) for name, each in found.items()}
+        return {name: QueryMetrics.together(each) for name, each in found.items()}
 
     def control_errors(self) -> tuple[str, ...]:
         reasons, self._join.control_errors = dict.fromkeys(self._join.control_errors[:MAX_REASONS]), []

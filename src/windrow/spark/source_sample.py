@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from windrow.errors import Option
-from windrow.spark.frames import quoted
+from windrow.model.source import quoted
 from windrow.spark.spark_errors import as_query_error
 
 FIRST_FILES = 4

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from windrow.errors import Option, QueryError, placed
+from windrow.model.sink import Sink
 from windrow.model.source import TYPED, Source
-from windrow.spark.files.file_stream import FORMATS, UNTYPED, FileStream, files, known_options
-from windrow.spark.kafka_values import decode
+from windrow.spark.files.file_stream import FORMATS, FileStream, files, known_options
+from windrow.spark.kafka_values import decode, encode
+from windrow.spark.query_progress import QueryWatcher
 from windrow.spark.spark_errors import as_query_error
 
 FLAT = ("csv", "text")
@@ -48,7 +49,7 @@ def stays_in_columns(source: Source) -> bool:
     """Whether Windrow reads the source's files itself when they are streamed. Spark reads them if the source
     has a filter, computed columns or options that only Spark knows. Spark also reads text formats, so that
     unusual values mean the same."""
-    if source.format not in FORMATS or source.format in UNTYPED or source.filter is not None:
+    if source.format not in FORMATS or source.format not in TYPED or source.filter is not None:
         return False
     known = all(name.lower() in known_options(source.format) for name in source.options)
     return known and all(re.fullmatch(r"\w+", column) for column in source.select)
@@ -76,49 +77,52 @@ def select(frame: DataFrame, columns: Sequence[str], place: Option) -> DataFrame
         return frame.selectExpr(*columns)
 
 
-def check_sink(frame: DataFrame, place: Option, format: str) -> None:
-    """Refuse columns that the format would refuse in the first micro-batch."""
-    names = [name.lower() for name in frame.columns]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise QueryError(
-            f"two columns are named '{twice}'; name one in select, such as 'b.{twice} as b_{twice}'", place
-        )
-    for field in frame.schema.fields:
-        if format in FLAT and isinstance(field.dataType, StructType | ArrayType | MapType):
-            kind = field.dataType.typeName()
+@dataclass(frozen=True)
+class Output:
+    """Results, and the sink that they are written to. Errors of the sink are at `place`."""
+
+    frame: DataFrame
+    sink: Sink
+    place: Option
+
+    @classmethod
+    def of(cls, frame: DataFrame, sink: Sink, place: Option) -> Output:
+        """Refuses columns that the format would refuse in the first micro-batch."""
+        format, names = sink.format, [name.lower() for name in frame.columns]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
             raise QueryError(
-                f"'{format}' cannot hold column '{field.name}', a {kind}; take its fields "
-                f"in select, such as '{field.name}.id'",
+                f"two columns are named '{twice}'; name one in select, such as 'b.{twice} as b_{twice}'",
                 place,
             )
+        for field in frame.schema.fields:
+            if format in FLAT and isinstance(field.dataType, StructType | ArrayType | MapType):
+                kind = field.dataType.typeName()
+                raise QueryError(
+                    f"'{format}' cannot hold column '{field.name}', a {kind}; take its fields "
+                    f"in select, such as '{field.name}.id'",
+                    place,
+                )
+        if sink.value_format is not None:
+            frame = encode(frame, sink.value_format, sink.options, place)
+        return cls(frame, sink, place)
 
+    def start(
+        self, name: str, checkpoint: str, trigger: Mapping[str, str | bool], mode: str = "append"
+    ) -> QueryWatcher:
+        """Start the stream. `trigger` are arguments of Spark's."""
+        writer = self.frame.writeStream.format(self.sink.format).options(**self.sink.options)
+        writer = writer.outputMode(mode).queryName(name).option("checkpointLocation", checkpoint)
+        if trigger:
+            writer = writer.trigger(**trigger)
+        with as_query_error(self.place):
+            return QueryWatcher(writer.start(self.sink.path))
 
-def start(
-    frame: DataFrame,
-    place: Option,
-    format: str,
-    path: str | None,
-    options: Mapping[str, str],
-    mode: str,
-    name: str,
-    checkpoint: str,
-    trigger: Mapping[str, str | bool],
-) -> StreamingQuery:
-    """Start the stream."""
-    writer = frame.writeStream.format(format).options(**options).outputMode(mode).queryName(name)
-    if trigger:
-        writer = writer.trigger(**trigger)
-    with as_query_error(place):
-        return writer.option("checkpointLocation", checkpoint).start(path)
-
-
-def write(
-    frame: DataFrame, place: Option, format: str, path: str | None, options: Mapping[str, str], mode: str
-) -> int:
-    """Write a batch. Returns the number of rows."""
-    counted = Observation("windrow rows written")
-    observed = frame.observe(counted, sf.count(sf.lit(1)).alias("rows"))
-    with as_query_error(place, (AnalysisException,)):
-        observed.write.format(format).options(**options).mode(mode).save(path)
-    return int(counted.get["rows"])
+    def write(self, mode: str = "error") -> int:
+        """Run the batch job. Returns the number of rows written."""
+        counted = Observation("windrow rows written")
+        observed = self.frame.observe(counted, sf.count(sf.lit(1)).alias("rows"))
+        writer = observed.write.format(self.sink.format).options(**self.sink.options).mode(mode)
+        with as_query_error(self.place, (AnalysisException,)):
+            writer.save(self.sink.path)
+        return int(counted.get["rows"])

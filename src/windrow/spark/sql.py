@@ -15,6 +15,7 @@ from windrow.errors import Option, QueryError, located, unknown
 from windrow.model.execution import Execution
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Function
+from windrow.model.source import absolute
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.sources_sinks import read_source
 from windrow.spark.statement_runner import StatementRunner
@@ -118,10 +119,8 @@ def relative_to(parsed: ParsedScript, base: Path) -> ParsedScript:
     """Make relative paths of sources relative to a directory: that of the SQL file."""
 
     def moved(created: CreatedStream) -> CreatedStream:
-        path = created.source.path
-        if path is None or "://" in path:
-            return created
-        return replace(created, source=replace(created.source, path=str(base / path)))
+        source = created.source
+        return replace(created, source=replace(source, path=source.path and absolute(source.path, base)))
 
     return replace(parsed, created={name: moved(created) for name, created in parsed.created.items()})
 

@@ -21,10 +21,10 @@ from windrow.explanation.explanation import Explanation
 from windrow.model.execution import Execution
 from windrow.model.join_kind import CERTAIN
 from windrow.model.result_groups import ResultGroups
+from windrow.model.source import quoted
 from windrow.model.units import format_duration
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_settings import check_one_watermark
-from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.result_groups import EDGES, group_results
 from windrow.spark.sampled_aggregates import BOUNDS, EstimateColumns, gathered

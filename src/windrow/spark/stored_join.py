@@ -25,13 +25,14 @@ from windrow.model.query import Query, Stream, Window
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder
 from windrow.spark.frames import StreamTypes
-from windrow.spark.partitioning import PartitionLayout, choose_layout, may_copy
+from windrow.spark.layout_encoding import stored_layout
+from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.redistribution import LayoutMoves, layout_moves
-from windrow.spark.routing import described, place_finder
+from windrow.spark.routing import in_spark, place_finder
 from windrow.state.inspect import joins_in
+from windrow.state.layout import StoredLayout
 from windrow.state.paths import JoinId, plain
 from windrow.state.rescale import Rescale, StoredVersion
-from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage, open_storage
 
 
@@ -89,7 +90,7 @@ class StoredJoin:
         return schemas
 
     def _finders(self, layout: PartitionLayout) -> list[PlaceFinder]:
-        return [place_finder(self.bound, layout, self._types, stream) for stream in range(len(self._schemas))]
+        return [place_finder(self.bound, layout, types, stream) for stream, types in enumerate(self._types)]
 
     @property
     def _types(self) -> list[StreamTypes]:
@@ -97,10 +98,10 @@ class StoredJoin:
 
     def rescale(self, execution: Execution, threads: int) -> Rescaled:
         chosen = (execution.partitions or 1, execution.partitioning, execution.skewed)
-        layout = choose_layout(self.bound, *chosen)
-        after = StoredLayout(layout.partitions, described(layout, self._types))
+        layout = in_spark(choose_layout(self.bound, *chosen), self._types)
+        after = stored_layout(layout)
         before = self.stored.layout
-        changed = not before.same_as(after)
+        changed = before != after
         if changed:
             self._move(after, self._finders(layout), threads)
         counts = (self.stored.version.batch, before.partitions, layout.partitions)
@@ -135,7 +136,7 @@ class StoredJoin:
 
     def rows(self) -> Iterator[tuple[int, str, pa.Table]]:
         """(partition, stream, rows that are held) of all partitions; each row once, even if it is copied."""
-        moves = self._moves_to_one() if may_copy(self.stored.layout.options) else None
+        moves = self._moves_to_one() if self.stored.layout.may_copy else None
         heads = [state.metadata for state in self.states]
         for partition, state in enumerate(self.states):
             aliases = state.metadata["query"]["streams"]

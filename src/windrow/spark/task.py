@@ -45,8 +45,8 @@ from windrow.spark.task_input import TaskInput, gather
 from windrow.spark.union import UnionColumns
 from windrow.state.batch_summary import Demands
 from windrow.state.commit_log import Start
+from windrow.state.layout import StoredLayout
 from windrow.state.paths import GROUP, JoinId
-from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
 
 COLLECTING = 8
@@ -87,8 +87,8 @@ class JoinTask:
     partitions: int
     name: str
     state: str | None
-    layout: dict[str, str] = field(default_factory=dict)
-    """Everything that determines a row's partition."""
+    layout: StoredLayout | None = None
+    """Where rows lie; None for frames that are not streams."""
     places: tuple[PlaceFinder, ...] = ()
     """Per stream: finds the partitions of its rows."""
     pool: MemoryPool | None = None

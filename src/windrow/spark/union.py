@@ -14,8 +14,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from windrow.model.query import Query
+from windrow.model.source import quoted
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.frames import Frame, quoted
+from windrow.spark.frames import Frame
 
 ROUTE = "route"
 """The column of a row's partition and stream, as partition * 32 + stream. One column instead of two, because

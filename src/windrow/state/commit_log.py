@@ -17,12 +17,12 @@ from windrow.errors import StateError
 from windrow.state.batch_summary import ALL, BatchSummary, Demands
 from windrow.state.commit_markers import CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
+from windrow.state.layout import StoredLayout
 from windrow.state.parts import damaged
 from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in, group_of
 from windrow.state.runs import (
     QueryRun,
     Rescaling,
-    StoredLayout,
     Version,
     owner,
     rescaled_file,
@@ -52,7 +52,7 @@ class Start:
 
     def moved_to(self, layout: StoredLayout) -> StoredLayout | None:
         """The layout of the version that it continues, if that is another than this one."""
-        return self.layout if self.layout is not None and not self.layout.same_as(layout) else None
+        return self.layout if self.layout is not None and self.layout != layout else None
 
     @property
     def times(self) -> list[int | None]:
@@ -73,7 +73,7 @@ class CommitLog:
     scope
         The join that owns the state.
     partitions, layout
-        Number of partitions of the join, and what else decides where a row goes.
+        Number of partitions of the join, and where its rows lie.
     clock
         Seconds since 1970.
     sums_up
@@ -86,13 +86,13 @@ class CommitLog:
         scope: JoinId,
         partitions: int,
         clock: Callable[[], float] = time.time,
-        layout: Mapping[str, str] | None = None,
+        layout: StoredLayout | None = None,
         sums_up: bool = False,
     ) -> None:
         self.storage = open_storage(root)
         self.join_id = scope
         self.partitions = partitions
-        self.layout = StoredLayout(partitions, dict(layout or {}))
+        self.layout = layout or StoredLayout(partitions)
         self.clock = clock
         self.directory = scope.directory
         self._metadata: JoinMetadata | None = None
@@ -138,7 +138,7 @@ class CommitLog:
         if self._start is not None and self._start.version == version:
             return self._start
         mine = self.run(run) or self._record(run, batch)
-        if mine.layout is not None and not mine.layout.same_as(self.layout):
+        if mine.layout is not None and mine.layout != self.layout:
             raise StateError(
                 f"run {run} has begun in {self.storage.at(self.directory)} with another layout: "
                 f"{mine.layout.difference(self.layout)}; if one query has two joins, give "
@@ -181,7 +181,7 @@ class CommitLog:
 
     def in_layout(self, layout: StoredLayout) -> CommitLog:
         """The same log for tasks of another layout."""
-        return CommitLog(self.storage, self.join_id, layout.partitions, self.clock, layout.options)
+        return CommitLog(self.storage, self.join_id, layout.partitions, self.clock, layout)
 
     def is_complete(self, version: Version) -> bool:
         """Whether all partitions have committed the version."""

@@ -32,9 +32,10 @@ from windrow.state.batch_summary import (
     said,
     times_said,
 )
+from windrow.state.layout import StoredLayout
 from windrow.state.manifest import manifest_name
 from windrow.state.paths import COMMITS, batch_directory, group_of, partition_directory
-from windrow.state.runs import QueryRun, Rescaling, StoredLayout, Version, owner
+from windrow.state.runs import QueryRun, Rescaling, Version, owner
 
 _MARKER = re.compile(
     r"batch-(\d+)/(?:g\d+/)?p(\d+)\.r(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?\.([0-9a-f]+)\.json"

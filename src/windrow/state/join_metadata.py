@@ -14,13 +14,13 @@ from typing import Any
 from windrow.engine.query_changes import check_fixed
 from windrow.errors import StateError
 from windrow.model.stateful import this_version
+from windrow.state.layout import StoredLayout
 from windrow.state.manifest import other_format, sealed, unsealed
 from windrow.state.parts import damaged
-from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
 
-FORMAT = 9
-"""Up to format 8 layouts are described by other names. In format 7 markers are files of their own, beside
+FORMAT = 10
+"""Up to format 9 runs describe their layouts in words. In format 7 markers are files of their own, beside
 the runs. Format 6 has the layout of all runs besides: it could not change."""
 
 
@@ -44,11 +44,13 @@ class JoinMetadata:
         try:
             saved = json.loads(unsealed("join", data, where))
             received = saved["format"]
-            if received in (7, 8, FORMAT):
+            if received in (7, 8, 9, FORMAT):
                 return cls(dict(saved["query"]))
             if received == 6:
-                return cls(dict(saved["query"]), StoredLayout.read(saved["partitions"], saved["layout"]))
-            raise StateError(other_format(where, saved, (6, 7, 8, FORMAT)))
+                return cls(
+                    dict(saved["query"]), StoredLayout.from_words(saved["partitions"], saved["layout"])
+                )
+            raise StateError(other_format(where, saved, (6, 7, 8, 9, FORMAT)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a join ({error})")) from error
 

@@ -18,8 +18,9 @@ from windrow.engine.state import State
 from windrow.errors import StateError
 from windrow.state.commit_log import CommitLog
 from windrow.state.commit_markers import CommitMarkers
+from windrow.state.layout import StoredLayout
 from windrow.state.paths import COMMITS, JoinId, plain
-from windrow.state.runs import Rescaling, StoredLayout, Version
+from windrow.state.runs import Rescaling, Version
 from windrow.state.storage import Storage
 from windrow.state.store import StateStore
 

@@ -20,16 +20,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from windrow.errors import StateError
+from windrow.state.layout import StoredLayout
 from windrow.state.parts import damaged
 from windrow.state.paths import batch_directory
 
-SKEWED_VALUES = "skewed values"
-"""The option that repeats the skewed values, in their type. Earlier versions lack it."""
-_RENAMED = {"spread": "skewed_keys", "spread values": SKEWED_VALUES}
 _PREFIX = "run."
 _RESCALED = re.compile(r"(?:batch-(\d+)/rescaled|rescaled\.b(\d+))\.([0-9a-f]+)")
 """Format 7 has rescalings beside the runs."""
@@ -41,38 +39,6 @@ class Version:
 
     batch: int
     run: str
-
-
-@dataclass(frozen=True)
-class StoredLayout:
-    """Which partition a row lies in."""
-
-    partitions: int
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Everything that decides it; see `PartitionLayout.described`."""
-
-    @classmethod
-    def read(cls, partitions: int, options: Mapping[str, str]) -> StoredLayout:
-        """A layout that was stored; up to format 8 its options have other names."""
-        named = {_RENAMED.get(name, name): text for name, text in options.items()}
-        if named.get("partitioning") == "one":
-            named["partitioning"] = "single"
-        return cls(partitions, named)
-
-    def same_as(self, other: StoredLayout) -> bool:
-        """Whether all rows lie in the same partitions."""
-        both = (self.options.keys() | other.options.keys()) - {SKEWED_VALUES}
-        return self.partitions == other.partitions and all(
-            self.options.get(name) == other.options.get(name) for name in both
-        )
-
-    def difference(self, other: StoredLayout) -> str:
-        """What an `other` layout changes, in words."""
-        if self.partitions != other.partitions:
-            return f"{self.partitions} partitions, now {other.partitions}"
-        names = dict.fromkeys([*self.options, *other.options])
-        pairs = ((name, self.options.get(name, "none"), other.options.get(name, "none")) for name in names)
-        return next((f"{name} {was}, now {now}" for name, was, now in pairs if was != now), "the same")
 
 
 @dataclass(frozen=True, order=True)
@@ -89,8 +55,8 @@ class QueryRun:
         return run_file(self.id)
 
     def to_bytes(self) -> bytes:
-        layout = None if self.layout is None else asdict(self.layout)
-        saved = {"format": 2, "number": self.number, "first": self.first, "layout": layout}
+        layout = None if self.layout is None else self.layout.to_json()
+        saved = {"format": 3, "number": self.number, "first": self.first, "layout": layout}
         return json.dumps(saved).encode()
 
     @classmethod
@@ -98,7 +64,7 @@ class QueryRun:
         try:
             saved = json.loads(data)
             layout = saved.get("layout")
-            laid = None if layout is None else StoredLayout.read(**layout)
+            laid = None if layout is None else StoredLayout.from_json(layout)
             return cls(int(saved["number"]), run, int(saved["first"]), laid)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a run ({error})")) from error
@@ -121,13 +87,13 @@ class Rescaling:
         return Version(self.of.batch, self.run)
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"run": self.run, "layout": asdict(self.layout)}).encode()
+        return json.dumps({"run": self.run, "layout": self.layout.to_json()}).encode()
 
     @classmethod
     def from_bytes(cls, of: Version, data: bytes, where: str) -> Rescaling:
         try:
             saved = json.loads(data)
-            return cls(of, str(saved["run"]), StoredLayout.read(**saved["layout"]))
+            return cls(of, str(saved["run"]), StoredLayout.from_json(saved["layout"]))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a rescaling ({error})")) from error
 

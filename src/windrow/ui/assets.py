@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SHARED = ("figures.js", "charts.js")
+from windrow.draw.document import html_page
+
+SHARED = ("drawing.js", "charts.js")
 """Scripts of every page, which run first."""
 
 
@@ -45,7 +46,7 @@ def standalone(title: str, scripts: Sequence[str], data: Any) -> str:
     title
         Plain text.
     scripts
-        Names of this package's files, run after `figures.js` and `charts.js`. They find the data by
+        Names of this package's files, run after `drawing.js` and `charts.js`. They find the data by
         `JSON.parse(document.getElementById("data").textContent)` and fill the element `page`.
     data
         Values for JSON.
@@ -57,19 +58,9 @@ def standalone(title: str, scripts: Sequence[str], data: Any) -> str:
         f"default-src 'none'; script-src {allowed}; style-src {_fingerprint(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    return "\n".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{html.escape(title)}</title>",
-            f"<style>{style}</style>",
-            '</head>\n<body>\n<div id="page"></div>',
-            f'<script type="application/json" id="data">{embed(data)}</script>',
-            *(f"<script>{text}</script>" for text in code),
-            "</body>\n</html>\n",
-        ]
-    )
+    data_element = f'<script type="application/json" id="data">{embed(data)}</script>'
+    body = ['<div id="page"></div>', data_element, *(f"<script>{text}</script>" for text in code)]
+    return html_page(title, policy, style, body)
 
 
 def _fingerprint(text: str) -> str:

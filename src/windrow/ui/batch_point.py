@@ -11,26 +11,11 @@ from typing import Any
 from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import in_turn, lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, ResultCounts, StreamCounts
+from windrow.model.query_metrics import QueryMetrics
 from windrow.model.units import json_value
 
 DIGITS = 5
 """Enough for a chart."""
-
-
-@dataclass(frozen=True)
-class QueryPoint:
-    """Metrics of one query of a shared join. Response times are in seconds, None without results."""
-
-    results: int
-    mean: float | None
-    p99: float | None
-    backlog_rows: int
-
-    def and_then(self, later: QueryPoint) -> QueryPoint:
-        results = self.results + later.results
-        means = [(q.mean, q.results) for q in (self, later) if q.mean is not None]
-        mean = sum(m * n for m, n in means) / max(1, sum(n for _, n in means)) if means else None
-        return QueryPoint(results, mean, _most(self.p99, later.p99), later.backlog_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +40,13 @@ class BatchPoint(BatchCounts):
     slowest_partition_seconds: float
     deadline_seconds: float | None
     results_late: int
-    behind: float | None
+    offsets_behind: float | None
     memory_size: float
     memory_limit_size: float | None
     has_limits: bool
     skew: float
     streams: Mapping[str, StreamCounts]
-    queries: Mapping[str, QueryPoint]
+    queries: Mapping[str, QueryMetrics]
     batches: int = 1
 
     @classmethod
@@ -91,7 +76,7 @@ class BatchPoint(BatchCounts):
             slowest_partition_seconds=slowest["seconds"],
             deadline_seconds=slowest["deadline_seconds"],
             results_late=report["results_late"],
-            behind=report["behind"],
+            offsets_behind=report["offsets_behind"],
             memory_size=counts["window_rows" if limit_in_rows(known) else "memory_bytes"],
             memory_limit_size=sum(limits) if limits and None not in limits else None,
             has_limits=any(part["memory_limit"] or part["deadline"] for part in parts),
@@ -106,10 +91,7 @@ class BatchPoint(BatchCounts):
                 )
                 for alias in aliases
             },
-            queries={
-                name: QueryPoint(q["results"], q["response_mean"], q["response_p99"], q["backlog_rows"])
-                for name, q in join["queries"].items()
-            },
+            queries={name: QueryMetrics(**query) for name, query in join["queries"].items()},
         )
 
     @property
@@ -138,7 +120,7 @@ class BatchPoint(BatchCounts):
             streams=_merged(
                 self.streams, later.streams, lambda a, b: StreamCounts(**in_turn(StreamCounts, a, b, rows))
             ),
-            queries=_merged(self.queries, later.queries, QueryPoint.and_then),
+            queries=_merged(self.queries, later.queries, QueryMetrics.and_then),
         )
 
     @cached_property
@@ -147,12 +129,11 @@ class BatchPoint(BatchCounts):
         hidden = ("at", "streams", "queries", *(m.name for m in metrics_of(ResultCounts)))
         shown: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in hidden}
         shown |= {
-            "rows": {alias: stream.rows_in for alias, stream in self.streams.items()},
-            "in": {alias: s.rows_in / max(self.span, 1e-3) for alias, s in self.streams.items()},
+            "input_rates": {alias: s.rows_in / max(self.span, 1e-3) for alias, s in self.streams.items()},
             "lost": self.lost,
-            "out": self.results / max(self.span, 1e-3),
+            "output_rate": self.results / max(self.span, 1e-3),
             "recall": self.recall if self.has_limits else None,
-            "queries": {n: [q.results, q.mean, q.p99, q.backlog_rows] for n, q in self.queries.items()},
+            "queries": {name: vars(query) for name, query in self.queries.items()},
         }
         rounded: dict[str, Any] = json_value(shown, DIGITS)
         return rounded | {"at": round(self.at)}
@@ -170,10 +151,6 @@ def _counts(
         m.name: m.merge([part[m.name] for part in (known if m.held else batch)], [1.0] * len(batch))
         for m in metrics_of(record)
     }
-
-
-def _most(one: float | None, other: float | None) -> float | None:
-    return max((v for v in (one, other) if v is not None), default=None)
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any], both: Callable[[Any, Any], Any]) -> dict:

@@ -1,6 +1,6 @@
 "use strict";
-/* Charts in SVG, without dependencies. Each is made once in a host element and shown figures as often as they
-   change:
+/* Charts in SVG, without dependencies. Each is made once in a host element and shown data as often as it
+   changes:
 
      const chart = Charts.line(host);
      chart.show({x: [0, 1, 2], unit: "rows/s", series: [{name: "a", values: [5, null, 7]}]});
@@ -8,7 +8,7 @@
    Whatever comes from data becomes text (textContent), never markup. Colours are numbers 1..8 (--c1 .. --c8). */
 
 const Charts = (() => {
-  const { html, svg, colour, format, labels, clock, ticks, times, extent } = Figures;
+  const { html, svg, colour, format, labels, clock, ticks, times, extent } = Drawing;
   const LEFT = 50, RIGHT = 12, TOP = 8, BOTTOM = 20;
 
   // -- what all charts share ------------------------------------------------------------------------------
@@ -27,8 +27,8 @@ const Charts = (() => {
       this.cursor = null;
       this.width = 0;
       new ResizeObserver(() => { if (host.clientWidth !== this.width) this.draw(); }).observe(host);
-      this.plot.addEventListener("pointermove", (event) => this.point(event.offsetX));
-      this.plot.addEventListener("pointerdown", (event) => this.point(event.offsetX));
+      this.plot.addEventListener("pointermove", (event) => this.pointAt(event.offsetX));
+      this.plot.addEventListener("pointerdown", (event) => this.pointAt(event.offsetX));
       this.plot.addEventListener("pointerleave", () => this.leave());
       this.plot.addEventListener("blur", () => this.leave());
       this.plot.addEventListener("keydown", (event) => {
@@ -41,7 +41,7 @@ const Charts = (() => {
       this.spec = spec;
       if (spec.kind === "time") linked.add(this);
       this.draw();
-      if (this.cursor !== null && !this.tip.hidden) this.tell();
+      if (this.cursor !== null && !this.tip.hidden) this.showTip();
     }
 
     draw() {
@@ -56,19 +56,19 @@ const Charts = (() => {
       this.plot.append(this.rule);
     }
 
-    point(offset) {
+    pointAt(offset) {
       if (!this.spec || !this.nearest) return;
       const at = this.nearest(offset);
       if (at === null) return;
       this.cursor = at;
-      this.tell();
-      if (this.spec.kind === "time") for (const chart of linked) if (chart !== this) chart.follow(this.spec.x[at]);
+      this.showTip();
+      if (this.spec.kind === "time") for (const chart of linked) if (chart !== this) chart.moveCursor(this.spec.x[at]);
     }
 
     step(by) {
       const last = this.count() - 1;
       this.cursor = Math.min(last, Math.max(0, (this.cursor === null ? last + 1 : this.cursor) + by));
-      this.tell();
+      this.showTip();
     }
 
     leave() {
@@ -79,7 +79,7 @@ const Charts = (() => {
       }
     }
 
-    follow(x) {
+    moveCursor(x) {
       if (!this.rule || !this.across) return;
       const at = this.across(x);
       const inside = at >= LEFT && at <= this.width - RIGHT;
@@ -88,51 +88,51 @@ const Charts = (() => {
       this.rule.setAttribute("x2", at);
     }
 
-    tell() {
+    showTip() {
       const at = Math.min(this.cursor, this.count() - 1);
       if (at < 0) return;
-      const [x, when, lines] = this.told(at);
-      this.follow(x);
+      const [x, when, lines] = this.tipAt(at);
+      this.moveCursor(x);
       this.tip.replaceChildren(html("span", { class: "when" }, when));
       for (const [number, name, value] of lines) {
         this.tip.append(html("div", {}, html("i", { style: { background: number } }), name, html("b", {}, value)));
       }
       this.tip.hidden = false;
-      const place = this.across(x);
-      const beyond = place + 14 + this.tip.offsetWidth > this.width;
-      this.tip.style.left = `${Math.max(0, beyond ? place - 12 - this.tip.offsetWidth : place + 12)}px`;
+      const pixel = this.across(x);
+      const beyond = pixel + 14 + this.tip.offsetWidth > this.width;
+      this.tip.style.left = `${Math.max(0, beyond ? pixel - 12 - this.tip.offsetWidth : pixel + 12)}px`;
       this.tip.style.top = `${this.plot.getBoundingClientRect().top - this.host.getBoundingClientRect().top + TOP}px`;
     }
 
-    /* Axes, and the functions `across` and `up` from figures to places. */
+    /* Axes, and the functions `across` and `up` from values to pixels. */
     frame(x0, x1, y0, y1) {
       const { width, height, spec } = this;
       this.across = (x) => LEFT + ((x - x0) / (x1 - x0 || 1)) * (width - LEFT - RIGHT);
       this.up = (y) => height - BOTTOM - ((y - y0) / (y1 - y0 || 1)) * (height - TOP - BOTTOM);
       const rows = ticks(y0, y1, height < 130 ? 3 : 4, spec.unit);
-      const named = labels(rows, spec.unit);
+      const rowLabels = labels(rows, spec.unit);
       rows.forEach((tick, k) => {
         const y = Math.round(this.up(tick)) + 0.5;
         this.plot.append(svg("line", { class: tick === y0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
-        this.plot.append(svg("text", { x: LEFT - 7, y: y + 3.5, "text-anchor": "end" }, named.texts[k]));
+        this.plot.append(svg("text", { x: LEFT - 7, y: y + 3.5, "text-anchor": "end" }, rowLabels.texts[k]));
       });
-      if (named.factor) this.plot.append(svg("text", { x: LEFT + 5, y: TOP + 4 }, named.factor));
-      const room = Math.max(2, Math.floor((width - LEFT) / (spec.kind === "time" ? 68 : 60)));
-      let columns, named2;
+      if (rowLabels.factor) this.plot.append(svg("text", { x: LEFT + 5, y: TOP + 4 }, rowLabels.factor));
+      const most = Math.max(2, Math.floor((width - LEFT) / (spec.kind === "time" ? 68 : 60)));
+      let columns, columnLabels;
       if (spec.kind === "time") {
-        const { found, label } = times(x0, x1, room);
+        const { found, label } = times(x0, x1, most);
         columns = found;
-        named2 = found.map(label);
+        columnLabels = found.map(label);
       } else {
-        columns = ticks(x0, x1, room, spec.xUnit);
-        named2 = labels(columns, spec.xUnit).texts;
+        columns = ticks(x0, x1, most, spec.xUnit);
+        columnLabels = labels(columns, spec.xUnit).texts;
       }
       columns.forEach((tick, k) => {
         const x = this.across(tick);
         this.plot.append(svg("line", { class: "axis", x1: x, x2: x, y1: height - BOTTOM, y2: height - BOTTOM + 4 }));
         const edge = x > width - RIGHT - 18 ? "end" : "middle";
         const at = edge === "end" ? width - RIGHT + 8 : x;
-        this.plot.append(svg("text", { x: at, y: height - 4, "text-anchor": edge }, named2[k]));
+        this.plot.append(svg("text", { x: at, y: height - 4, "text-anchor": edge }, columnLabels[k]));
       });
       for (const mark of spec.marks || []) {
         const x = this.across(mark.x);
@@ -142,7 +142,7 @@ const Charts = (() => {
       }
     }
 
-    entitle(entries) {
+    showLegend(entries) {
       this.legend.replaceChildren(...entries.map(([number, name, value]) => html(
         "span", {}, html("i", { style: { background: number } }), name, value === null ? null : html("b", {}, value),
       )));
@@ -152,9 +152,8 @@ const Charts = (() => {
 
   // -- lines, bands and stacked areas over time or another measure -----------------------------------------
 
-  /* spec: x, series [{name, values, color, low, high, fill, dash, quiet}], unit, kind ("time": x in
-     milliseconds; else numbers in xUnit), top and bottom of the axis, stack, marks [{x, text}], height.
-     `quiet` leaves a series out of the legend. */
+  /* spec: x, series [{name, values, color, low, high, fill, dash}], unit, kind ("time": x in
+     milliseconds; else numbers in xUnit), top and bottom of the axis, stack, marks [{x, text}], height. */
   class Line extends Chart {
     count() { return this.spec.x.length; }
 
@@ -162,21 +161,21 @@ const Charts = (() => {
       const { x, unit } = this.spec;
       const shown = this.spec.stack ? stacked(this.spec.series) : this.spec.series;
       this.shown = shown;
-      this.entitle(shown.filter((s) => !s.quiet).map((s, k) => [
+      this.showLegend(shown.map((s, k) => [
         colour(s.color || k + 1), s.name, this.spec.kind === "time" ? format(last(s.values), unit) : null,
       ]));
-      const wide = extent([x]);
-      if (!wide) return;
-      const pad = wide[0] === wide[1] ? (this.spec.kind === "time" ? 30000 : 1) : 0;
-      const tall = extent(shown.flatMap((s) => [s.above || s.values, s.high || [], s.low || []])) || [0, 1];
-      const bottom = this.spec.bottom ?? Math.min(0, tall[0]);
-      let top = this.spec.top ?? Math.max(tall[1], bottom) * 1.06;
+      const xExtent = extent([x]);
+      if (!xExtent) return;
+      const pad = xExtent[0] === xExtent[1] ? (this.spec.kind === "time" ? 30000 : 1) : 0;
+      const yExtent = extent(shown.flatMap((s) => [s.above || s.values, s.high || [], s.low || []])) || [0, 1];
+      const bottom = this.spec.bottom ?? Math.min(0, yExtent[0]);
+      let top = this.spec.top ?? Math.max(yExtent[1], bottom) * 1.06;
       if (!(top > bottom)) top = bottom + 1;
-      this.frame(wide[0] - pad, wide[1] + pad, bottom, top);
+      this.frame(xExtent[0] - pad, xExtent[1] + pad, bottom, top);
       shown.forEach((s, k) => this.series(s, colour(s.color || k + 1), x, bottom));
     }
 
-    series(s, ink, x, bottom) {
+    series(s, color, x, bottom) {
       const upper = s.above || s.values, lower = s.above ? s.below : s.low;
       const clip = (y) => Math.max(TOP - 2, Math.min(this.height - BOTTOM, this.up(y)));
       const runs = [];
@@ -191,19 +190,19 @@ const Charts = (() => {
           const roof = s.low && s.high ? s.high : upper;
           const floor = s.above ? s.below : s.low && s.high ? s.low : each.reduce((all, k) => { all[k] = bottom; return all; }, []);
           const outline = [...over(roof), ...over(floor).reverse()].join(" ");
-          const area = svg("polygon", { class: s.above ? "pile" : "band", points: outline });
-          area.style.fill = ink;
+          const area = svg("polygon", { class: s.above ? "area" : "band", points: outline });
+          area.style.fill = color;
           this.plot.append(area);
         }
         if (s.above) continue;
         if (each.length === 1) {
           const dot = svg("circle", { class: "dot", cx: this.across(x[each[0]]), cy: clip(upper[each[0]]), r: 3.5 });
-          dot.style.fill = ink;
+          dot.style.fill = color;
           this.plot.append(dot);
           continue;
         }
         const curve = svg("polyline", { class: "curve", points: over(upper).join(" "), "stroke-dasharray": s.dash ? "5 4" : null });
-        curve.style.stroke = ink;
+        curve.style.stroke = color;
         this.plot.append(curve);
       }
     }
@@ -218,7 +217,7 @@ const Charts = (() => {
       return best;
     }
 
-    told(at) {
+    tipAt(at) {
       const { x, unit, kind, xUnit, note } = this.spec;
       const when = kind === "time" ? clock(x[at], true) : format(x[at], xUnit);
       const lines = this.shown.map((s, k) => {
@@ -254,10 +253,10 @@ const Charts = (() => {
     render() {
       const { low, width, values, color } = this.spec;
       const high = low + width * values.length;
-      const tall = extent([values]) || [0, 1];
+      const yExtent = extent([values]) || [0, 1];
       this.legend.hidden = true;
       this.plot.setAttribute("aria-label", this.spec.name || "");
-      this.frame(low, high, 0, tall[1] > 0 ? tall[1] * 1.06 : 1);
+      this.frame(low, high, 0, yExtent[1] > 0 ? yExtent[1] * 1.06 : 1);
       if (low < 0 && high > 0) {
         const zero = this.across(0);
         this.plot.append(svg("line", { class: "axis", x1: zero, x2: zero, y1: TOP, y2: this.height - BOTTOM }));
@@ -279,7 +278,7 @@ const Charts = (() => {
       return at >= 0 && at < values.length ? at : null;
     }
 
-    told(at) {
+    tipAt(at) {
       const { low, width, values, unit, xUnit, xName, color, name } = this.spec;
       const from = low + at * width;
       const when = `${xName ? `${xName} ` : ""}${format(from, xUnit)} to ${format(from + width, xUnit)}`;
@@ -289,8 +288,8 @@ const Charts = (() => {
 
   // -- a window as basic windows, as GrubJoin draws a harvest -----------------------------------------------
 
-  /* spec: count (of basic windows), size (of the window), pieces [[from, to]] in basic windows that are looked
-     at, ranks (of each basic window, from 1; null where it is not looked at), unit. */
+  /* spec: count (of basic windows), size (of the window), pieces [[from, to]] in basic windows that are
+     probed, ranks (of each basic window, from 1; null where it is not probed), unit. */
   class Strip extends Chart {
     count() { return this.spec.count; }
 
@@ -298,48 +297,48 @@ const Charts = (() => {
       const { count, pieces, ranks } = this.spec;
       this.legend.hidden = true;
       this.across = (x) => (x / count) * this.width;
-      const tall = this.height;
-      this.plot.append(svg("rect", { class: "cell", x: 0, y: 0, width: this.width, height: tall, rx: 3 }));
+      const height = this.height;
+      this.plot.append(svg("rect", { class: "cell", x: 0, y: 0, width: this.width, height, rx: 3 }));
       for (const [from, to] of pieces) {
         this.plot.append(svg("rect", {
-          class: "piece", x: this.across(from), width: this.across(to) - this.across(from), y: 0, height: tall,
+          class: "piece", x: this.across(from), width: this.across(to) - this.across(from), y: 0, height,
         }));
       }
       for (let k = 1; k < count; k += 1) {
         const x = this.across(k);
-        this.plot.append(svg("line", { class: "border", x1: x, x2: x, y1: 0, y2: tall }));
+        this.plot.append(svg("line", { class: "border", x1: x, x2: x, y1: 0, y2: height }));
       }
       if (this.width / count >= 15) {
         ranks.forEach((rank, k) => {
           if (rank === null) return;
-          this.plot.append(svg("text", { class: "rank", x: this.across(k + 0.5), y: tall / 2 + 3.5 }, String(rank)));
+          this.plot.append(svg("text", { class: "rank", x: this.across(k + 0.5), y: height / 2 + 3.5 }, String(rank)));
         });
       }
     }
 
-    follow() {}
+    moveCursor() {}
 
     nearest(offset) {
       return Math.max(0, Math.min(this.spec.count - 1, Math.floor((offset / this.width) * this.spec.count)));
     }
 
-    told(at) {
+    tipAt(at) {
       const { count, size, ranks, unit, pieces } = this.spec;
-      const seen = pieces.reduce((sum, [from, to]) => sum + Math.max(0, Math.min(to, at + 1) - Math.max(from, at)), 0);
+      const fraction = pieces.reduce((sum, [from, to]) => sum + Math.max(0, Math.min(to, at + 1) - Math.max(from, at)), 0);
       const age = `age ${format((at * size) / count, unit)} to ${format(((at + 1) * size) / count, unit)}`;
-      const probed = seen > 0.999 ? "probed" : seen > 0 ? `${format(seen, "%")} probed` : "not probed";
-      return [at + 0.5, age, [[seen > 0 ? "var(--straw)" : "var(--empty)", probed, ranks[at] === null ? "" : `rank ${ranks[at]}`]]];
+      const probed = fraction > 0.999 ? "probed" : fraction > 0 ? `${format(fraction, "%")} probed` : "not probed";
+      return [at + 0.5, age, [[fraction > 0 ? "var(--straw)" : "var(--empty)", probed, ranks[at] === null ? "" : `rank ${ranks[at]}`]]];
     }
   }
 
   // -- tables ------------------------------------------------------------------------------------------------
 
-  /* columns: [{name, left, text}]; rows: lists of text, or of {text, part} for a cell with a bar of 0..1. */
+  /* columns: [{name, left, text}]; rows: lists of text, or of {text, fraction} for a cell with a bar. */
   function table(host, columns, rows) {
     const kind = (column) => [column.left ? "left" : "", column.text ? "text" : ""].join(" ").trim() || null;
     const cell = (value, column) => {
       if (value === null || typeof value !== "object") return html("td", { class: kind(column), title: column.text ? value : null }, value ?? "");
-      const bar = html("i", { style: { width: `${100 * Math.min(1, Math.max(0, value.part))}%` } });
+      const bar = html("i", { style: { width: `${100 * Math.min(1, Math.max(0, value.fraction))}%` } });
       return html("td", { class: kind(column) }, value.text, html("span", { class: "meter" }, bar));
     };
     host.classList.add("table");

@@ -187,10 +187,10 @@ class History:
             self.began, self._last = time.time() * 1000, None
             self._count += 1
 
-    def page_data(self, seen: str | None = None) -> dict[str, Any]:
-        """The data of the page. Only the state of the run if `seen` is the current mark: nothing is new."""
+    def page_data(self, since: str | None = None) -> dict[str, Any]:
+        """The data of the page; only the state of the run if nothing has changed since this revision."""
         with self.lock:
-            mark = f"{self.id}-{self._count}"
+            revision = f"{self.id}-{self._count}"
             run = {
                 "id": self.id,
                 "name": self.name,
@@ -201,10 +201,10 @@ class History:
                 "results_late": self.results_late,
                 "version": windrow.__version__,
             }
-            if seen == mark:
-                return {"mark": mark, "run": run}
+            if since == revision:
+                return {"revision": revision, "run": run}
             return {
-                "mark": mark,
+                "revision": revision,
                 "run": run,
                 "joins": {name: join.page_data() for name, join in self.joins.items()},
             }

@@ -1,40 +1,40 @@
 "use strict";
-/* The page: asks for data every second while it is looked at, or shows what it was written with.
+/* The page: polls for data every second while it is visible, or shows the data it was written with.
 
-   It outlives the query it shows: while nobody answers it says so and asks on, and when the query was started
-   again it goes on with the new figures behind the old ones, with a mark between them. */
+   It outlives the query: without a connection it says so and keeps polling, and after a restart it appends the new
+   points to the old ones, with a mark between them. */
 
 (() => {
-  const { html, clock } = Figures;
-  const EVERY = 1000, SLOWEST = 5000, MOST_POINTS = 1200;
+  const { html, clock } = Drawing;
+  const POLL_MS = 1000, SLOWEST_POLL_MS = 5000, MOST_POINTS = 1200;
   const STATES = {
     waiting: ["waiting for the first batch", "warn"], running: ["live", "good"], stopped: ["stopped", ""],
-    done: ["done", ""], failed: ["failed", "bad"], recorded: ["recorded", ""], lost: ["no connection", "warn"],
+    done: ["done", ""], failed: ["failed", "bad"], recorded: ["recorded", ""], disconnected: ["no connection", "warn"],
   };
 
   const page = document.getElementById("page");
   const view = {
-    run: null, joins: {}, mark: null, earlier: new Map(), marks: [], chosen: null, partition: null,
-    lost: null, restarted: null, failures: 0,
+    run: null, joins: {}, revision: null, earlier: new Map(), marks: [], join: null, partition: null,
+    disconnected: null, restarted: null, failures: 0,
   };
 
   // -- the frame ------------------------------------------------------------------------------------------------
 
   const name = html("h1", {}, "windrow");
-  const pill = html("span", { class: "pill" }, "asking");
-  const said = html("span", { class: "said" });
-  const choice = html("select", { hidden: "", "aria-label": "join" });
-  const speaker = html("select", { hidden: "", "aria-label": "partition whose learned models are shown" });
+  const pill = html("span", { class: "pill" }, "connecting");
+  const status = html("span", { class: "status" });
+  const joinSelect = html("select", { hidden: "", "aria-label": "join" });
+  const partitionSelect = html("select", { hidden: "", "aria-label": "partition whose learned models are shown" });
   const query = html("p", { class: "query", hidden: "" });
   const notice = html("p", { class: "notice", hidden: "", role: "status" });
   const tiles = html("div", { class: "tiles" });
   const panels = html("div", { class: "panels" });
-  const unseen = html("div", { class: "unseen" });
+  const notShown = html("div", { class: "not-shown" });
   const foot = html("footer", { class: "foot" });
-  page.append(html("header", { class: "top" }, name, pill, said, html("span", { class: "push" }, choice, " ", speaker)),
-    html("main", {}, query, notice, tiles, panels, unseen), foot);
-  choice.addEventListener("change", () => { view.chosen = choice.value; view.partition = null; rebuild(); });
-  speaker.addEventListener("change", () => { view.partition = speaker.value; show(); });
+  page.append(html("header", { class: "top" }, name, pill, status, html("span", { class: "push" }, joinSelect, " ", partitionSelect)),
+    html("main", {}, query, notice, tiles, panels, notShown), foot);
+  joinSelect.addEventListener("change", () => { view.join = joinSelect.value; view.partition = null; rebuild(); });
+  partitionSelect.addEventListener("change", () => { view.partition = partitionSelect.value; show(); });
 
   // -- panels -----------------------------------------------------------------------------------------------------
 
@@ -54,9 +54,9 @@
   }
 
   function options(select, values, chosen, label) {
-    const wanted = values.join("\n");
-    if (select.dataset.values !== wanted) {
-      select.dataset.values = wanted;
+    const key = values.join("\n");
+    if (select.dataset.values !== key) {
+      select.dataset.values = key;
       select.replaceChildren(...values.map((value) => html("option", { value }, label(value))));
     }
     select.hidden = values.length < 2;
@@ -71,27 +71,27 @@
 
   function show() {
     const names = Object.keys(view.joins);
-    if (!names.includes(view.chosen)) view.chosen = names.length ? names[0] : null;
-    options(choice, names, view.chosen, (value) => value);
+    if (!names.includes(view.join)) view.join = names.length ? names[0] : null;
+    options(joinSelect, names, view.join, (value) => value);
     header();
-    for (const element of [tiles, panels, unseen]) element.hidden = view.chosen === null;
-    if (view.chosen === null) return;
-    const join = { ...view.joins[view.chosen], points: joined(view.chosen) };
-    const told = Object.keys(join.learned_models);
-    if (!told.includes(view.partition)) view.partition = told.length ? told[0] : null;
-    options(speaker, told, view.partition, (value) => `learned by partition ${value}`);
+    for (const element of [tiles, panels, notShown]) element.hidden = view.join === null;
+    if (view.join === null) return;
+    const join = { ...view.joins[view.join], points: joined(view.join) };
+    const reported = Object.keys(join.learned_models);
+    if (!reported.includes(view.partition)) view.partition = reported.length ? reported[0] : null;
+    options(partitionSelect, reported, view.partition, (value) => `learned by partition ${value}`);
     const chosen = { marks: view.marks, partition: view.partition, learned: view.partition === null ? null : join.learned_models[view.partition] };
     describe(chosen.learned);
     tiles.replaceChildren(...Panels.tiles(join).map(tile));
     const missing = [];
     for (const each of built) {
-      const why = each.panel.lacks(join, chosen);
+      const why = each.panel.missing ? each.panel.missing(join, chosen) : null;
       each.section.hidden = why !== null;
       if (why !== null) { missing.push(why); continue; }
       if (!each.update) each.update = each.panel.build(each.body);
       each.update(join, chosen);
     }
-    unseen.replaceChildren(...(missing.length ? ["Not shown:", html("ul", {}, ...missing.map((why) => html("li", {}, why)))] : []));
+    notShown.replaceChildren(...(missing.length ? ["Not shown:", html("ul", {}, ...missing.map((why) => html("li", {}, why)))] : []));
   }
 
   /* What is joined, and under which limits. */
@@ -103,25 +103,25 @@
     query.replaceChildren(html("code", {}, learned.on), limits.length ? ` · ${limits.join(" · ")}` : "");
   }
 
-  const percent = (part) => `${100 * Math.min(1, Math.max(0, part))}%`;
+  const percent = (fraction) => `${100 * Math.min(1, Math.max(0, fraction))}%`;
 
-  /* `part` of 1 is a bar; `between` draws an interval of 0..1 with the estimate `part` as a mark in it. */
-  function meter({ part, between, mood }) {
-    if (between) {
-      const [low, high] = between;
-      const estimate = part === null || part === undefined ? null : html("b", { style: { left: percent(part) } });
+  /* A bar of `fraction`; or the `interval` of an estimate, with `fraction` as a mark in it. */
+  function meter({ fraction, interval, level }) {
+    if (interval) {
+      const [low, high] = interval;
+      const estimate = fraction === null || fraction === undefined ? null : html("b", { style: { left: percent(fraction) } });
       return html("div", { class: "meter interval" }, html("i", { style: { left: percent(low), width: percent(high - low) } }), estimate);
     }
-    if (part === undefined || part === null) return null;
-    return html("div", { class: "meter" }, html("i", { class: mood, style: { width: percent(part) } }));
+    if (fraction === undefined || fraction === null) return null;
+    return html("div", { class: "meter" }, html("i", { class: level, style: { width: percent(fraction) } }));
   }
 
-  function tile(figure) {
-    const { name: title, value, unit, beside, mood } = figure;
+  function tile(spec) {
+    const { name: title, value, unit, notes, level } = spec;
     const shown = html("div", { class: "value" }, value, unit ? html("small", {}, unit) : null);
-    const lines = [beside].flat().filter(Boolean).map((line) => html("div", {}, line));
-    return html("div", { class: `tile ${mood || ""}`.trim() }, html("div", { class: "name" }, title), shown,
-      html("div", { class: "beside" }, ...lines), meter(figure));
+    const lines = [notes].flat().filter(Boolean).map((line) => html("div", {}, line));
+    return html("div", { class: `tile ${level || ""}`.trim() }, html("div", { class: "name" }, title), shown,
+      html("div", { class: "notes" }, ...lines), meter(spec));
   }
 
   function header() {
@@ -131,19 +131,19 @@
       document.title = `${run.name} · windrow`;
       foot.textContent = `windrow ${run.version}`;
     }
-    const over = run && !["waiting", "running"].includes(run.state);
-    const [label, mood] = STATES[view.lost && !over ? "lost" : run ? run.state : "waiting"] || [run.state, ""];
+    const ended = run && !["waiting", "running"].includes(run.state);
+    const [label, level] = STATES[view.disconnected && !ended ? "disconnected" : run ? run.state : "waiting"] || [run.state, ""];
     pill.textContent = label;
-    pill.className = `pill ${mood}`;
-    const join = view.chosen === null ? null : view.joins[view.chosen];
+    pill.className = `pill ${level}`;
+    const join = view.join === null ? null : view.joins[view.join];
     const early = run && run.state === "running" ? "no batch with rows yet" : "";
-    said.textContent = join ? `batch ${join.latest.batch.toLocaleString("en")} ended ${clock(join.latest.at, true)}` : early;
+    status.textContent = join ? `batch ${join.latest.batch.toLocaleString("en")} ended ${clock(join.latest.at, true)}` : early;
     const errors = join && join.control_errors.length ? `Control messages refused: ${join.control_errors.join("; ")}` : null;
     const texts = [
       run && run.state === "failed" ? `The query failed: ${run.error}` : null,
-      view.lost && !over ? `No answer since ${clock(view.lost, true)}: the query was stopped or is restarting. This page keeps polling and shows the last data.` : null,
-      view.lost && over ? "The run has ended. If it is started again on this port, this page continues." : null,
-      !view.lost && view.restarted ? `Reconnected: the query was started again at ${clock(view.restarted, true)}.` : null,
+      view.disconnected && !ended ? `No answer since ${clock(view.disconnected, true)}: the query was stopped or is restarting. This page keeps polling and shows the last data.` : null,
+      view.disconnected && ended ? "The run has ended. If it is started again on this port, this page continues." : null,
+      !view.disconnected && view.restarted ? `Reconnected: the query was started again at ${clock(view.restarted, true)}.` : null,
       errors,
     ].filter(Boolean);
     notice.hidden = !texts.length;
@@ -153,50 +153,50 @@
 
   // -- the data -----------------------------------------------------------------------------------------------------
 
-  function take(told) {
-    if (view.run && told.run.id !== view.run.id) {
-      view.restarted = told.run.began;
-      view.marks.push({ x: told.run.began, text: "restart" });
+  function receive(data) {
+    if (view.run && data.run.id !== view.run.id) {
+      view.restarted = data.run.began;
+      view.marks.push({ x: data.run.began, text: "restart" });
       for (const join of Object.keys(view.joins)) view.earlier.set(join, joined(join).slice(-MOST_POINTS));
     }
-    view.run = told.run;
-    view.mark = told.mark;
+    view.run = data.run;
+    view.revision = data.revision;
     // Until the first batch of a run that was started again, the last one is shown.
-    if (told.joins && (Object.keys(told.joins).length || !view.restarted)) view.joins = told.joins;
+    if (data.joins && (Object.keys(data.joins).length || !view.restarted)) view.joins = data.joins;
   }
 
-  async function ask() {
-    let told = null;
+  async function poll() {
+    let data = null;
     try {
-      const answer = await fetch(`data?seen=${encodeURIComponent(view.mark || "")}`, { cache: "no-store" });
-      if (answer.ok) told = await answer.json();
+      const response = await fetch(`data?since=${encodeURIComponent(view.revision || "")}`, { cache: "no-store" });
+      if (response.ok) data = await response.json();
     } catch {
-      told = null; // nobody there, or gone in mid-answer
+      data = null; // no server, or it went away during the response
     }
-    view.failures = told ? 0 : view.failures + 1;
-    setTimeout(next, Math.min(SLOWEST, EVERY * Math.max(1, view.failures)));
-    if (told) {
-      const changed = told.mark !== view.mark || view.lost;
-      view.lost = null;
-      take(told);
+    view.failures = data ? 0 : view.failures + 1;
+    setTimeout(schedule, Math.min(SLOWEST_POLL_MS, POLL_MS * Math.max(1, view.failures)));
+    if (data) {
+      const changed = data.revision !== view.revision || view.disconnected;
+      view.disconnected = null;
+      receive(data);
       if (changed) { show(); return; }
     } else {
-      view.lost = view.lost || Date.now();
+      view.disconnected = view.disconnected || Date.now();
     }
     header();
   }
 
-  function next() {
-    if (!document.hidden) { ask(); return; }
-    document.addEventListener("visibilitychange", next, { once: true });
+  function schedule() {
+    if (!document.hidden) { poll(); return; }
+    document.addEventListener("visibilitychange", schedule, { once: true });
   }
 
   rebuild();
-  const written = document.getElementById("data");
-  if (written) {
-    take(JSON.parse(written.textContent));
+  const embedded = document.getElementById("data");
+  if (embedded) {
+    receive(JSON.parse(embedded.textContent));
     show();
   } else {
-    ask();
+    poll();
   }
 })();

@@ -96,7 +96,7 @@ def _add_join(samples: _Samples, name: str, join: JoinHistory) -> None:
                 add(family_name(metric), getattr(stream, metric.name), join=name, stream=alias)
         else:
             add(family_name(metric), getattr(source, metric.name), join=name)
-    add("offsets_behind", latest.behind, join=name)
+    add("offsets_behind", latest.offsets_behind, join=name)
     add("batch_seconds", latest.seconds, join=name)
     add("slowest_partition_seconds", latest.slowest_partition_seconds, join=name)
     add("deadline_seconds", latest.deadline_seconds, join=name)
@@ -113,8 +113,8 @@ def _add_join(samples: _Samples, name: str, join: JoinHistory) -> None:
     for query, point in total.queries.items():
         add("query_results_total", point.results, join=name, query=query)
     for query, point in latest.queries.items():
-        add("query_response_seconds", point.mean, join=name, query=query, stat="mean")
-        add("query_response_seconds", point.p99, join=name, query=query, stat="p99")
+        add("query_response_seconds", point.response_mean, join=name, query=query, stat="mean")
+        add("query_response_seconds", point.response_p99, join=name, query=query, stat="p99")
         add("query_backlog_rows", point.backlog_rows, join=name, query=query)
 
 

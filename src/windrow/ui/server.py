@@ -27,7 +27,7 @@ from windrow.ui.prometheus import CONTENT_TYPE, exposition
 FILES = {
     "/": ("page.html", "text/html"),
     "/style.css": ("style.css", "text/css"),
-    "/figures.js": ("figures.js", "text/javascript"),
+    "/drawing.js": ("drawing.js", "text/javascript"),
     "/charts.js": ("charts.js", "text/javascript"),
     "/panels.js": ("panels.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
@@ -69,10 +69,10 @@ class Server:
             host = socket.gethostname()
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
-    def data(self, seen: str | None) -> dict[str, Any]:
+    def data(self, since: str | None) -> dict[str, Any]:
         """The data of the page."""
         self._last_request = time.monotonic()
-        shown = self.history.page_data(seen)
+        shown = self.history.page_data(since)
         if shown["run"]["state"] not in ("waiting", "running"):
             self._end_delivered.set()
         return shown
@@ -112,8 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = FILES[url.path]
             self._respond(HTTPStatus.OK, f"{kind}; charset=utf-8", asset(name))
         elif url.path == "/data":
-            seen = parse_qs(url.query).get("seen", [None])[0]
-            text = json.dumps(page.data(seen), separators=(",", ":"), allow_nan=False)
+            since = parse_qs(url.query).get("since", [None])[0]
+            text = json.dumps(page.data(since), separators=(",", ":"), allow_nan=False)
             self._respond(HTTPStatus.OK, "application/json", text)
         elif url.path == "/metrics":
             self._respond(HTTPStatus.OK, CONTENT_TYPE, exposition(page.history))

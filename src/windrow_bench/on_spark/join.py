@@ -11,29 +11,21 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from windrow.spark.files.file_stream import files
 from windrow.spark.join import join
-from windrow.spark.session import local_session
+from windrow_bench.on_spark.streams import ROCKSDB, row_hash, run, session, stream
 
 SPAN = 60
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-STORES = {
-    "spark": {},
-    "spark-rocksdb": {
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    },
-}
+STORES = {"spark": {}, "spark-rocksdb": ROCKSDB}
 WINDROW = ("windrow", "windrow-spill", "windrow-limited", "windrow-empty", "windrow-files")
 """From DataFrames, the second to fourth with windows that spill beyond MEMORY bytes, that evict beyond it, or
 that hold next to nothing; and from files that Windrow reads itself."""
@@ -64,15 +56,12 @@ def main() -> None:
     count, cores, partitions, warm_up, memory = map(int, sys.argv[4:9])
     # Spark's own join holds its windows on the heap, and with Spark's default of 1 GB does little but collect
     # garbage; so every side gets what that one needs.
-    spark = local_session(cores, f"windrow benchmark: {side}", heap="8g")
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    for key, value in STORES.get(side, {}).items():
-        spark.conf.set(key, value)
+    spark = session(side, cores, partitions, "8g", STORES.get(side))
     aliases = list("abc"[:count])
     schema = spark.read.parquet(str(folder / "a")).schema
     # Spark reads only the columns that are used; so the same ones on every side.
     used = ("ts", *COLUMNS[name], "p")
-    frames = {n: _stream(spark, folder / n, schema).select(*used) for n in aliases}
+    frames = {n: stream(spark, folder / n).select(*used) for n in aliases}
     read = {n: files(spark, str(folder / n), schema=schema, files_per_batch=1).select(*used) for n in aliases}
     how = "left" if name == "left" else "inner"
     if side in STORES:
@@ -86,7 +75,12 @@ def main() -> None:
         joined = join(given, on, "ts", within, partitions=partitions, state=state, how=how, **limits)
     else:
         joined, aliases = _no_join(side, frames, partitions), ["a"]
-    print(json.dumps(_run(joined, aliases, COLUMNS[name], folder / f"checkpoint-{side}", warm_up)))
+    # A row is known by its time and its keys: all of them together say which rows a result is made of.
+    known = [f"{n}.{column}" for n in aliases for column in ("ts", *COLUMNS[name])]
+    # Rows that only move time on have negative keys. A filter would keep them from the join as well.
+    counted = sf.col("a.k") >= 0
+    value, checkpoint = sf.when(counted, row_hash(*known)), str(folder / f"checkpoint-{side}")
+    print(json.dumps(run(joined, checkpoint, warm_up, value, sf.count_if(counted))))
 
 
 def predicate(name: str, aliases: list[str]) -> str:
@@ -98,10 +92,6 @@ def predicate(name: str, aliases: list[str]) -> str:
         return " and ".join(OTHERS[name].format(n=n) for n in aliases[1:])
     pairs = {pair: column for pair, column in EQUALITIES[name].items() if {*pair} <= {*aliases}}
     return " and ".join(f"{x}.{column} = {y}.{column}" for (x, y), column in pairs.items())
-
-
-def _stream(spark: SparkSession, folder: Path, schema: Any) -> DataFrame:
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
 def _no_join(side: str, frames: dict[str, DataFrame], partitions: int) -> DataFrame:
@@ -147,37 +137,6 @@ def _equal(x: str, y: str, equal: Equalities) -> sf.Column:
 def _near(x: str, y: str) -> sf.Column:
     span = sf.expr(f"interval {SPAN} seconds")
     return sf.col(f"{y}_ts").between(sf.col(f"{x}_ts") - span, sf.col(f"{x}_ts") + span)
-
-
-def _run(
-    joined: DataFrame, aliases: list[str], keys: tuple[str, ...], checkpoint: Path, warm_up: int
-) -> dict[str, Any]:
-    # A row is known by its time and its keys: all of them together say which rows a result is made of.
-    known = [sf.col(f"{n}.{column}") for n in aliases for column in ("ts", *keys)]
-    hashes = sf.xxhash64(*known).cast("decimal(38,0)")
-    # Rows that only move time on have negative keys. A filter would keep them from the join as well.
-    counted = sf.col("a.k") >= 0
-    results, total = sf.count_if(counted), sf.sum(sf.when(counted, hashes))
-    watched = joined.observe("check", results.alias("results"), total.alias("hashes"))
-    query = (
-        watched.writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    began = time.perf_counter()
-    query.awaitTermination()
-    elapsed = time.perf_counter() - began
-    progress = [p for p in query.recentProgress if p.numInputRows]
-    observed = [p.observedMetrics["check"] for p in progress]
-    later = progress[warm_up:]
-    return {
-        "seconds": sum(p.batchDuration for p in later) / 1000,
-        "elapsed": elapsed,
-        "batches": len(later),
-        "results": sum(o.results for o in observed),
-        "hashes": str(sum(o.hashes or 0 for o in observed)),
-    }
 
 
 if __name__ == "__main__":

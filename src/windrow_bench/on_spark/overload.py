@@ -3,7 +3,7 @@
     python -m windrow_bench.on_spark.overload PLAN
 
 PLAN is a JSON document (`OverloadSpec`). Prints a line of JSON: for each run, one after the other, and each
-batch its results, the seconds its slowest partition took in the join, and what the join told of its recall.
+batch its results, the seconds its slowest partition took in the join, and the recall that the join reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from windrow.spark.metrics import BatchMetrics, metrics
 from windrow.spark.session import local_session
 
 EXACT = "exact"
-"""The run whose median batch, once warmed up, parts of a deadline are told by."""
+"""The run whose median batch, once warmed up, deadlines are fractions of."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ class OverloadSpec:
 def main(document: str) -> None:
     plan = OverloadSpec(**json.loads(document))
     spark = local_session(plan.partitions, "windrow overload", heap="4g")
-    told: dict[str, list[dict[str, float]]] = {}
+    found: dict[str, list[dict[str, float]]] = {}
     for name, limits in plan.runs.items():
         seconds = limits.get("deadline")
         if "part" in limits:
-            spent = median(batch["seconds"] for batch in told[EXACT][plan.warm_up :])
+            spent = median(batch["seconds"] for batch in found[EXACT][plan.warm_up :])
             seconds = float(limits["part"]) * spent
         deadline = None if seconds is None else timedelta(seconds=float(seconds))
-        told[name] = _play(spark, plan, deadline, str(limits.get("shed", "auto")))
-    print(json.dumps(told))
+        found[name] = _play(spark, plan, deadline, str(limits.get("shed", "auto")))
+    print(json.dumps(found))
     spark.stop()
 
 
@@ -87,10 +87,10 @@ def _play(
         writer = joined.writeStream.format("noop").option("checkpointLocation", f"{kept}/checkpoint")
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        return [_told(batch) for batch in metrics(query)]
+        return [_figures(batch) for batch in metrics(query)]
 
 
-def _told(batch: BatchMetrics) -> dict[str, float]:
+def _figures(batch: BatchMetrics) -> dict[str, float]:
     parts = [
         {
             "reading": p.seconds_read_input,

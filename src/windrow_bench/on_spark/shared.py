@@ -14,16 +14,14 @@ import json
 import sys
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from windrow.model.query import Query, Stream
 from windrow.spark.join import join
-from windrow.spark.session import local_session
 from windrow.spark.shared_join import share
-from windrow_bench.on_spark.join import _stream
+from windrow_bench.measure import window_query
+from windrow_bench.on_spark.streams import row_hash, run, session, stream
 
 ON = "a.k = b.k"
 WARM_UP = 8
@@ -35,10 +33,8 @@ def main() -> None:
     side, folder = sys.argv[1], Path(sys.argv[2])
     cores, partitions = map(int, sys.argv[3:5])
     windows = [float(w) for w in sys.argv[5].split(",")]
-    spark = local_session(cores, f"windrow benchmark: shared, {side}", heap="4g")
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    schema = spark.read.parquet(str(folder / "a")).schema
-    frames = {a: _stream(spark, folder / a, schema).select("ts", "k", "p") for a in "ab"}
+    spark = session(f"shared, {side}", cores, partitions, "4g")
+    frames = {a: stream(spark, folder / a).select("ts", "k", "p") for a in "ab"}
     state = str(folder / f"state-{side}")
     if side in ("largest", "apart"):
         chosen = windows[-1:] if side == "largest" else windows
@@ -50,28 +46,10 @@ def main() -> None:
         ]
         out = reduce(DataFrame.union, parts)
     else:
-        queries = {f"{w:g}": Query({a: Stream("ts", f"{w} seconds") for a in "ab"}, ON) for w in windows}
+        queries = {f"{w:g}": window_query(ON, w) for w in windows}
         out = share(queries, frames, partitions=partitions, state=state)
-    print(json.dumps(_run(out, folder / f"checkpoint-{side}")))
-
-
-def _run(out: DataFrame, checkpoint: Path) -> dict[str, Any]:
-    hashes = sf.xxhash64("query", "a.ts", "a.k", "b.ts", "b.k").cast("decimal(38,0)")
-    watched = out.observe("check", sf.count("*").alias("results"), sf.sum(hashes).alias("hashes"))
-    query = (
-        watched.writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    progress = [p for p in query.recentProgress if p.numInputRows]
-    observed = [p.observedMetrics["check"] for p in progress]
-    return {
-        "seconds": sum(p.batchDuration for p in progress[WARM_UP:]) / 1000,
-        "results": sum(o.results for o in observed),
-        "check": [sum(o.results for o in observed), str(sum(o.hashes or 0 for o in observed))],
-    }
+    value = row_hash("query", "a.ts", "a.k", "b.ts", "b.k")
+    print(json.dumps(run(out, str(folder / f"checkpoint-{side}"), WARM_UP, value)))
 
 
 if __name__ == "__main__":

@@ -17,26 +17,18 @@ from pyspark.sql import functions as sf
 
 from windrow.spark.files.file_stream import files
 from windrow.spark.join import join
-from windrow.spark.session import local_session
+from windrow_bench.on_spark.streams import ROCKSDB, run, session, stream
 from windrow_bench.peers.joins import JOINS, PeerJoin
 
-ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.join.stateFormatVersion": "4",
-}
+FORMAT = {"spark.sql.streaming.join.stateFormatVersion": "4"}
 
 
 def main(side: str, name: str, folder: str, at: str, *numbers: str) -> None:
     cores, partitions, warm_up = map(int, numbers)
     described = JOINS[name]
     # Spark's own join holds its windows on the heap; every side gets what that one needs.
-    spark = local_session(cores, f"windrow peers: {side}", heap="8g")
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    for key, value in ROCKSDB.items() if side == "spark-rocksdb" else ():
-        spark.conf.set(key, value)
+    settings = ROCKSDB | FORMAT if side == "spark-rocksdb" else {}
+    spark = session(f"peers, {side}", cores, partitions, "8g", settings)
     read = {alias: Path(folder) / alias for alias in described.aliases}
     if side == "windrow-files":
         streams: dict[str, Any] = {
@@ -44,18 +36,13 @@ def main(side: str, name: str, folder: str, at: str, *numbers: str) -> None:
             for a, path in read.items()
         }
     else:
-        streams = {a: _stream(spark, path).select(*described.used(a)) for a, path in read.items()}
+        streams = {a: stream(spark, path).select(*described.used(a)) for a, path in read.items()}
     if side.startswith("windrow"):
         within = f"{described.span} seconds"
         joined = join(streams, described.predicate, "ts", within, partitions=partitions, state=f"{at}/state")
     else:
         joined = _own(spark, described, streams)
-    print(json.dumps(_run(joined, described.fingerprint, f"{at}/checkpoint", warm_up)))
-
-
-def _stream(spark: SparkSession, path: Path) -> DataFrame:
-    schema = spark.read.parquet(str(path)).schema
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(path))
+    print(json.dumps(run(joined, f"{at}/checkpoint", warm_up, sf.expr(described.fingerprint))))
 
 
 def _own(spark: SparkSession, described: PeerJoin, streams: dict[str, DataFrame]) -> DataFrame:
@@ -78,18 +65,6 @@ def _own(spark: SparkSession, described: PeerJoin, streams: dict[str, DataFrame]
             f"and c.ts between at - {span} and at + {span} and {described.near('a', 'c')}"
         )
     return joined
-
-
-def _run(joined: DataFrame, fingerprint: str, checkpoint: str, warm_up: int) -> dict[str, Any]:
-    total = sf.sum(sf.expr(fingerprint)).alias("total")
-    watched = joined.observe("check", sf.count("*").alias("results"), total)
-    writer = watched.writeStream.format("noop").option("checkpointLocation", checkpoint)
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    progress = [p for p in query.recentProgress if p.numInputRows]
-    observed = [p.observedMetrics["check"] for p in query.recentProgress]
-    answer = [sum(o.results for o in observed), sum(o.total or 0 for o in observed)]
-    return {"seconds": sum(p.batchDuration for p in progress[warm_up:]) / 1000, "answer": answer}
 
 
 if __name__ == "__main__":

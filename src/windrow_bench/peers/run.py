@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from windrow.errors import QueryError, WindrowError, unknown
+from windrow.errors import WindrowError
+from windrow_bench.measure import chosen
 from windrow_bench.peers import flink
 from windrow_bench.peers.cases import BATCHES, WARM_UP, PeerCase, cases, write
 from windrow_bench.process_tree import Watched, watched
@@ -35,10 +36,7 @@ MIB = 2**20
 
 def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
     """Every case, or those whose names hold the words of `case`."""
-    known = cases(rows)
-    chosen = [c for c in known if case is None or case in c.name]
-    if not chosen:
-        raise QueryError(unknown("case", str(case), [c.name for c in known]))
+    wanted = chosen(cases(rows), case)
     installed: flink.Flink | None = None
     with console.status("Flink"):
         try:
@@ -46,7 +44,7 @@ def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, 
         except flink.NoFlinkError as error:
             console.print(f"Flink is left out: {error}", highlight=False)
     figures = []
-    for each in chosen:
+    for each in wanted:
         figures += _compare(each, installed, console)
     console.print(f"\n{machine(installed)}\n\n{markdown(figures)}", highlight=False, soft_wrap=True)
     return figures

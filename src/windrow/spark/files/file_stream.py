@@ -18,7 +18,7 @@ from windrow.engine.rows import plain_schema
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
-from windrow.model.source import as_option
+from windrow.model.source import TYPED, as_option, quoted
 from windrow.redaction import cause, redacted
 from windrow.spark.files.column_formats import arrow_schema
 from windrow.spark.files.reader import FileReader, depth_of, opened
@@ -30,8 +30,6 @@ PATH, PART, PARTS, LATEST = "path", "part", "parts", "latest"
 """Columns of a list of files: the file, the part to read, the number of parts, and the latest event time that
 is not too far ahead."""
 FORMATS = ("parquet", "orc", "csv", "json", "arrow")
-UNTYPED = ("csv", "json")
-"""Formats that do not store the types of their columns."""
 LISTED_NAMES = ("path", "modificationTime", "length", "content")
 LISTED = "path string, modificationTime timestamp, length bigint, content binary"
 """The schema of Spark's `binaryFile`. The content is not selected, so Spark does not read it."""
@@ -114,7 +112,7 @@ class FileStream:
             raise QueryError("Spark itself does not read Arrow files; use another format", Option("format"))
         reader = self.session.readStream if self.streaming else self.session.read
         reader = reader.format(self.format).schema(self.stored).options(**self.options)
-        return reader.load(self.path).select(*(sf.col(f"`{name}`") for name in self.columns))
+        return reader.load(self.path).select(*(sf.col(quoted(name)) for name in self.columns))
 
     def reader(self, schema: pa.Schema, zone: str) -> FileReader:
         """The reader of the files for workers, with these columns."""
@@ -252,7 +250,7 @@ def _schema(
             f"expected DDL such as 'id bigint, at timestamp', or a schema of Spark or Arrow, got {given!r}",
             Option("schema"),
         )
-    if format in UNTYPED:
+    if format not in TYPED:
         raise QueryError(
             f"is missing: '{format}' files have no types; give for example schema='id bigint, at timestamp'",
             Option("schema"),

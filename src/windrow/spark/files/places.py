@@ -60,14 +60,11 @@ class PlaceFinder:
 
     Parameters
     ----------
-    native
-        Per dimension: whether Spark hashes the values themselves instead of their encoded numbers.
     hashable
         The columns of the content hash.
     """
 
     dimensions: tuple[GridDimension, ...]
-    native: tuple[bool, ...]
     stream: int
     hashable: tuple[str, ...]
     functions: Mapping[str, Function]
@@ -75,8 +72,8 @@ class PlaceFinder:
     def partitions(self, rows: pa.RecordBatch) -> Places:
         batch = _Rows(self, rows)
         found = Places(np.zeros(rows.num_rows, np.int64))
-        for cut, native in zip(self.dimensions, self.native, strict=True):
-            found = found.times(batch.places(cut, native), cut.parts)
+        for cut in self.dimensions:
+            found = found.times(batch.places(cut), cut.parts)
         return found
 
     def copies(self, rows: pa.RecordBatch, partition: int) -> Places:
@@ -84,9 +81,9 @@ class PlaceFinder:
         `partitions`, it does not depend on what all values of a row were when it arrived."""
         found = Places(np.zeros(rows.num_rows, np.int64))
         sizes = [cut.parts for cut in self.dimensions]
-        for k, (cut, native) in enumerate(zip(self.dimensions, self.native, strict=True)):
+        for k, cut in enumerate(self.dimensions):
             at = partition // math.prod(sizes[k + 1 :]) % cut.parts
-            found = found.times(_Rows(self, rows, at).places(cut, native), cut.parts)
+            found = found.times(_Rows(self, rows, at).places(cut), cut.parts)
         return found
 
     def content(self, rows: pa.RecordBatch) -> Array:
@@ -114,7 +111,7 @@ class _Rows:
     def _content(self) -> Array:
         return self._finder.content(self._rows) if self._at is None else np.full(self._count, self._at)
 
-    def places(self, cut: GridDimension, native: bool) -> Places:
+    def places(self, cut: GridDimension) -> Places:
         place = cut.placements[self._finder.stream]
         if place.how == "everywhere":
             starts = np.arange(self._count + 1) * cut.parts
@@ -123,11 +120,11 @@ class _Rows:
             return Places(self._content % cut.parts)
         assert place.column is not None
         if place.how == "value":
-            return self._by_value(cut, place.column, native)
+            return self._by_value(cut, place.column)
         return self._by_cell(cut, place)
 
-    def _by_value(self, cut: GridDimension, column: JoinColumn, native: bool) -> Places:
-        values = self._values(column) if native else self._numbers(column)
+    def _by_value(self, cut: GridDimension, column: JoinColumn) -> Places:
+        values = self._values(column) if cut.native else self._numbers(column)
         home = spark_hash([values], self._count)
         if values.null_count:
             home = np.where(values.is_null().to_numpy(zero_copy_only=False), self._content, home)
@@ -135,7 +132,7 @@ class _Rows:
         if cut.skewed is None:
             return Places(home)
         named = pa.array(cut.skewed.values, column.type)
-        known = named if native else pa.array(encode(named, column.kind == "ordered")[0])
+        known = named if cut.native else pa.array(encode(named, column.kind == "ordered")[0])
         spread = pc.is_in(values, known).to_numpy(zero_copy_only=False)
         strips = cut.strips(self._finder.stream)
         starts = np.concatenate([[0], np.cumsum(np.where(spread, strips.copies, 1))])

@@ -1,12 +1,12 @@
 "use strict";
-/* Elements, figures as text, and the ticks of axes: what pages and charts are made of. */
+/* Elements, numbers as text, and the ticks of axes: what pages and charts are made of. */
 
-const Figures = (() => {
+const Drawing = (() => {
   const SVG = "http://www.w3.org/2000/svg";
 
   // -- elements -----------------------------------------------------------------------------------------
 
-  function dress(element, attributes, children) {
+  function fill(element, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {})) {
       if (value === null || value === undefined || value === false) continue;
       if (name === "class") element.setAttribute("class", value);
@@ -16,28 +16,28 @@ const Figures = (() => {
     element.append(...children.filter((child) => child !== null && child !== undefined));
     return element;
   }
-  const html = (name, attributes, ...children) => dress(document.createElement(name), attributes, children);
-  const svg = (name, attributes, ...children) => dress(document.createElementNS(SVG, name), attributes, children);
+  const html = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
+  const svg = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
   const colour = (number) => `var(--c${((number - 1) % 8) + 1})`;
 
-  // -- figures as text ----------------------------------------------------------------------------------
+  // -- numbers as text ----------------------------------------------------------------------------------
 
-  const raised = (power) => [...String(power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("");
+  const superscript = (power) => [...String(power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("");
 
   function digits(value, significant) {
     if (value === 0) return "0";
-    const size = Math.floor(Math.log10(Math.abs(value)));
-    if (size < -4) return `${digits(value / 10 ** size, 2)}×10${raised(size)}`;
-    return value.toLocaleString("en", { maximumFractionDigits: Math.max(0, significant - 1 - size) });
+    const magnitude = Math.floor(Math.log10(Math.abs(value)));
+    if (magnitude < -4) return `${digits(value / 10 ** magnitude, 2)}×10${superscript(magnitude)}`;
+    return value.toLocaleString("en", { maximumFractionDigits: Math.max(0, significant - 1 - magnitude) });
   }
 
   function scaled(value, base, units) {
-    let size = Math.abs(value), k = 0;
-    while (size >= base * 0.9995 && k < units.length - 1) { size /= base; k += 1; }
-    return digits(Math.sign(value) * size, 3) + units[k];
+    let magnitude = Math.abs(value), k = 0;
+    while (magnitude >= base * 0.9995 && k < units.length - 1) { magnitude /= base; k += 1; }
+    return digits(Math.sign(value) * magnitude, 3) + units[k];
   }
 
-  /* A figure in its unit: "B" bytes, "s" seconds, "%" of 1, anything else in thousands. */
+  /* A number in its unit: "B" bytes, "s" seconds, "%" of 1, anything else in thousands. */
   function format(value, unit) {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -48,13 +48,13 @@ const Figures = (() => {
   }
 
   function duration(seconds) {
-    const size = Math.abs(seconds);
-    if (size === 0) return "0\u00a0s";
-    if (size < 1e-3) return digits(seconds * 1e6, 3) + "\u00a0µs";
-    if (size < 0.9995) return digits(seconds * 1e3, 3) + "\u00a0ms";
-    if (size < 120) return digits(seconds, 3) + "\u00a0s";
-    if (size < 7200) return digits(seconds / 60, 3) + "\u00a0min";
-    if (size < 172800) return digits(seconds / 3600, 3) + "\u00a0h";
+    const magnitude = Math.abs(seconds);
+    if (magnitude === 0) return "0\u00a0s";
+    if (magnitude < 1e-3) return digits(seconds * 1e6, 3) + "\u00a0µs";
+    if (magnitude < 0.9995) return digits(seconds * 1e3, 3) + "\u00a0ms";
+    if (magnitude < 120) return digits(seconds, 3) + "\u00a0s";
+    if (magnitude < 7200) return digits(seconds / 60, 3) + "\u00a0min";
+    if (magnitude < 172800) return digits(seconds / 3600, 3) + "\u00a0h";
     return digits(seconds / 86400, 3) + "\u00a0d";
   }
 
@@ -72,7 +72,7 @@ const Figures = (() => {
     if (unit === "B" || unit === "%") return { texts: ticks.map((tick) => format(tick, unit)), factor: "" };
     const power = top > 0 && top < 1e-2 ? Math.floor(Math.log10(top)) : 0;
     const texts = ticks.map((tick) => scaled(tick / 10 ** power, 1000, ["", "k", "M", "G", "T"]));
-    return { texts, factor: power ? `×10${raised(power)}` : "" };
+    return { texts, factor: power ? `×10${superscript(power)}` : "" };
   }
 
   function clock(time, seconds) {
