@@ -36,13 +36,6 @@ class Retention(Stateful):
     long: float
     share: float
 
-    @property
-    def mean(self) -> float:
-        return self.short + self.share * (self.long - self.short)
-
-    def __str__(self) -> str:
-        return f"{100 * self.share:.1f} % of the rows for {self.long:g}, the rest for {self.short:g}"
-
 
 @dataclass(frozen=True)
 class AgeCurve(Stateful):
@@ -172,13 +165,6 @@ class MemorySplit:
     retention: tuple[float, ...]
     recall: float
 
-    def __str__(self) -> str:
-        parts = (
-            f"stream {i}: {memory:,.0f} for a mean retention of {retention:g}"
-            for i, (memory, retention) in enumerate(zip(self.memory, self.retention, strict=True))
-        )
-        return f"recall {100 * self.recall:.1f} %; {', '.join(parts)}"
-
 
 def split(
     curves: Sequence[AgeCurve],
@@ -203,15 +189,9 @@ def split(
     memory
         In bytes, or in rows without `bytes_per_row`.
     """
-    if not 0 < len(curves) == len(rates) or (bytes_per_row is not None and len(bytes_per_row) != len(curves)):
-        raise QueryError(f"split: one rate and one row size for each of {len(curves)} curves, got {rates}")
-    if not memory >= 0:
-        raise QueryError(f"split: memory must not be negative, got {memory}")
     sizes = np.ones(len(rates)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
-    costs = np.asarray(rates, dtype=float) * sizes
-    if not np.isfinite(costs).all() or (costs < 0).any():
-        raise QueryError(f"split: rates and row sizes must be numbers from 0 up, got {rates}, {sizes}")
-    return _Sharing(tuple(curves), np.asarray(rates, dtype=float), costs).split(memory)
+    per_second = np.asarray(rates, dtype=float)
+    return _Sharing(tuple(curves), per_second, per_second * sizes).split(memory)
 
 
 _ROUNDS, _GAIN = 200, 1e-5

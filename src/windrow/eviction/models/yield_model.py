@@ -22,7 +22,7 @@ from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import row_sampling
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.memory_models.sampling import AgeSample, rounded_counts
+from windrow.memory_models.sampling import mean_residence, rounded_counts
 from windrow.model.policies.sampling import Uniform
 from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
@@ -75,14 +75,12 @@ class KeyYield(YieldModel):
         self._recent = RecentSizes(len(bound.query.aliases))
         self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(bound.query.aliases)
         """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
-        self._last = [(-1.0, 0.0)] * len(bound.query.aliases)
-        """Per stream, the last p and its result: memory and its variance ask for the same p."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         self._expected.on_arrival(view)
         results = self._expected.of(view, slice(view.first_new, len(view)), demand.span(view.stream))
         self._recent.add(view.stream, results)
-        self._samples[view.stream], self._last[view.stream] = None, (-1.0, 0.0)
+        self._samples[view.stream] = None
         return results
 
     def end_sub_batch(
@@ -91,11 +89,6 @@ class KeyYield(YieldModel):
         self._expected.end_sub_batch(views[0].now)
 
     def residence_fraction(self, stream: int, p: float) -> float:
-        if self._last[stream][0] != p:
-            self._last[stream] = (p, self._residence_fraction(stream, p))
-        return self._last[stream][1]
-
-    def _residence_fraction(self, stream: int, p: float) -> float:
         sample = self._samples[stream]
         if sample is None:
             n = self._recent.outline(stream)
@@ -148,7 +141,8 @@ class AgeYield(YieldModel):
             # Only q^n matters then: n results of probability p equal MANY results of a higher probability.
             p, few = -np.expm1(np.log1p(-min(p, 1 - 1e-12)) * curve.n / MANY), MANY / curve.n
             curve = AgeCurve(tuple(rate * few for rate in curve.rates), curve.width)
-        return within * AgeSample(curve, 1 / curve.window).memory(p) + 1 - within
+        stay = mean_residence(curve, p) * (1 / curve.window)
+        return within * stay + 1 - within
 
     def _results(self, stream: int, span: float) -> float:
         """Expected results of a row; learned ones count one result more than was seen."""

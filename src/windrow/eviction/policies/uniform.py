@@ -17,14 +17,14 @@ stay. That is exact for the reason given in cluster.py, because v affects nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 
 import numpy as np
 
 from windrow.eviction.models.row_sampling import ROW, Sampler, completing_stream, row_costs
-from windrow.eviction.models.yield_model import YieldModel, make_yield_model
+from windrow.eviction.models.yield_model import make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels.row_sampling import FollowedRows, in_arrival_order, init_row_sampling, sample_results
@@ -40,24 +40,6 @@ NEXT, EXTRA, THIN = "next", "extra", "thin"
 MONITORED, STAYING, ROUNDED = -1, -2, -3
 """Numbers of the draws that decide who is monitored, who stays, and how a bound is rounded."""
 LEAST = 1e-9
-
-
-@dataclass(frozen=True)
-class FollowedStream:
-    """Memory of a stream whose rows stay as long as the model says; monitored rows stay until they expire."""
-
-    rows: float
-    """Of a complete window."""
-    model: YieldModel
-    stream: int
-    monitored: float
-
-    def memory(self, fraction: float) -> float:
-        stay = self.model.residence_fraction(self.stream, fraction) if fraction > 0 else 0.0
-        return self.rows * ((1 - self.monitored) * stay + self.monitored)
-
-    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
-        return dispersion * self.memory(fraction)
 
 
 class UniformRanking(Ranking):
@@ -153,13 +135,19 @@ class UniformRanking(Ranking):
             mean = mean_within(memory, margin, fmean(costs))
             fits = mean >= whole
             part = 1.0 if fits and monitored > 0 else min(1.0, monitored * mean / max(whole, LEAST))
-            held = [FollowedStream(rows[s], self._model, s, part) for s in streams]
+            held = partial(self._held, {s: rows[s] for s in streams}, part)
             sizes = [costs[s] for s in streams]
-            fractions.append(1.0 if fits else uniform_fraction(held, memory, margin, 1.0, sizes))
+            fractions.append(1.0 if fits else uniform_fraction(held, memory, margin, sizes))
             parts.append(part)
         self._monitored = min(parts)
         if self._policy.p is None:
             self._p = max(LEAST, min(fractions))
+
+    def _held(self, rows: Mapping[int, float], monitored: float, p: float) -> list[float]:
+        """Rows held of each stream, where complete windows hold `rows`: a row stays as long as the model
+        says, a monitored one until it expires."""
+        stay = {s: self._model.residence_fraction(s, p) for s in rows}
+        return [n * ((1 - monitored) * stay[s] + monitored) for s, n in rows.items()]
 
     def _drawn(self, view: WindowView) -> Array:
         return self._sampler.ids.draw(view, STAYING)
