@@ -24,7 +24,7 @@ from statistics import fmean
 import numpy as np
 
 from windrow.eviction.models.row_sampling import ROW, Sampler, completing_stream, row_costs
-from windrow.eviction.models.yield_model import make_yield_model
+from windrow.eviction.models.yield_model import AgeYield, make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels.row_sampling import FollowedRows, in_arrival_order, init_row_sampling, sample_results
@@ -76,9 +76,12 @@ class UniformRanking(Ranking):
             which = in_arrival_order(last, s, found.rows[1 - s], other.first_new, len(other))
             if not len(which):
                 continue
-            if self._model.uses_results:
+            if isinstance(self._model, AgeYield):
                 stored = found.rows[s][which]
-                self._learn(view, stored, other.ts[found.rows[1 - s][which]])
+                mine = view.row_state[EXTRA][stored] > 0
+                if mine.any():
+                    times = other.ts[found.rows[1 - s][which]]
+                    self._model.on_results(view, stored[mine], times[mine])
             keys, totals = self._sampler.ids.keys(view), self._sampler.totals
             held, sums = _followed(view), (totals.sums, totals.rows_in_results)
             sample_results(which, found.rows[s], keys, self._p, held, weight, cluster, *sums)
@@ -114,11 +117,6 @@ class UniformRanking(Ranking):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _learn(self, view: WindowView, stored: Array, times: Array) -> None:
-        mine = view.row_state[EXTRA][stored] > 0
-        if mine.any():
-            self._model.on_results(view, stored[mine], times[mine])
-
     @staticmethod
     def _standing(view: WindowView) -> Array:
         """How many rows each monitored row represents; 0 for others."""
@@ -153,7 +151,7 @@ class UniformRanking(Ranking):
         return self._sampler.ids.draw(view, STAYING)
 
     def age_curves(self) -> Sequence[AgeCurve]:
-        return self._model.age_curves()
+        return self._model.age_curves() if isinstance(self._model, AgeYield) else ()
 
 
 def _followed(view: WindowView, rows: slice = slice(None)) -> FollowedRows:
