@@ -19,12 +19,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 class Completeness(Stateful):
-    """
-    Parameters
-    ----------
-    since
-        Event time from which time windows are complete; None for all times.
-    """
+    """Time windows are complete from event time `since` on; None for all times."""
 
     saved = ("since", "awaits")
 

@@ -37,15 +37,7 @@ class _Candidates(threading.local):
 
 
 class IndexSearch:
-    """Executes one step of a direction.
-
-    Parameters
-    ----------
-    step
-        What to look up.
-    windows
-        Windows of all streams, for the sets of bound rows.
-    """
+    """Executes one step of a direction."""
 
     def __init__(self, step: Step, windows: Sequence[WindowStore]) -> None:
         self.step = step

@@ -20,13 +20,8 @@ NO_KEY = -1
 
 
 class KeyNumbers:
-    """Maps keys to numbers, and counts rows per key.
-
-    Parameters
-    ----------
-    exact
-        Whether the key is a single join column that is never a hash.
-    """
+    """Maps keys to numbers, and counts rows per key. A key is `exact` if it is a single join column that is
+    never a hash."""
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact

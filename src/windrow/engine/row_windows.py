@@ -24,15 +24,8 @@ the number of earlier rows of the stream (or key), and the key number."""
 
 
 class RowWindow:
-    """Computes when the rows of one stream are displaced.
-
-    Parameters
-    ----------
-    size
-        Rows the window holds.
-    keys
-        Numbers the keys, for windows counted per key.
-    """
+    """Computes when the rows of one stream are displaced from a window of `size` rows, or of `size` rows of
+    each of its `keys`."""
 
     def __init__(self, size: int, keys: KeyNumbers | None) -> None:
         self.size = size

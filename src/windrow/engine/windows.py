@@ -37,15 +37,7 @@ class RowHolder(Protocol):
 
 
 class Windows(Sequence[WindowStore]):
-    """The windows of a join.
-
-    Parameters
-    ----------
-    bound
-        Columns and length of each window.
-    row_state
-        Additional columns that policies store per row.
-    """
+    """The windows of a join, with `row_state`, the columns that policies store per row."""
 
     def __init__(self, bound: BoundQuery, row_state: RowState = ()) -> None:
         self._aliases, self._counts_rows = bound.query.aliases, bound.query.counts_rows

@@ -106,15 +106,8 @@ class ResultEstimate(ResultSums):
             shadow_rows.add_shadow_results(which, slots, shadows.depth, counted, weight, self.seen, self.sums)
 
     def losses(self, weight: float, clumps: Clumps = NO_CLUMPS) -> list[Loss]:
-        """Missed results by depth, up to the first depth without any.
-
-        Parameters
-        ----------
-        weight
-            Rows that a shadow row represents.
-        clumps
-            Results of monitored rows.
-        """
+        """Missed results by depth, up to the first depth without any. A shadow row represents `weight` rows;
+        `clumps` are those of monitored rows."""
         losses = []
         size = clumps.unseen(weight) * (self.found / self.count if self.found else 1.0)
         for depth in range(1, len(self.sums)):

@@ -53,18 +53,9 @@ def mean_residence(curve: AgeCurve, p: float) -> float:
 def uniform_fraction(
     rows: Callable[[float], Sequence[float]], memory: float, z: float, sizes: Sequence[float]
 ) -> float:
-    """The sampling fraction, common to all streams, whose memory fits (s. 4.2.2).
-
-    Parameters
-    ----------
-    rows
-        Mean number of rows held of each stream at a sampling fraction.
-    z
-        Keep mean memory plus z standard deviations within the limit, for Poisson streams; with 0 the limit
-        holds only on average.
-    sizes
-        Memory of a row of each stream.
-    """
+    """The sampling fraction, common to all streams, whose memory fits (s. 4.2.2): the mean memory and z
+    standard deviations, for Poisson streams. `rows` maps a sampling fraction to the mean number of rows held
+    of each stream, `sizes` is the memory of a row of each."""
 
     def excess(fraction: float) -> float:
         held = list(zip(rows(fraction), sizes, strict=True))

@@ -54,15 +54,8 @@ class ArrivalCounts:
 
 
 class QueryRouter:
-    """Routes results to queries.
-
-    Parameters
-    ----------
-    bound
-        The join over the largest windows of all queries.
-    defer
-        Receives the rows of each sub-batch if they are probed later; see `backlog.py`.
-    """
+    """Routes results of the join over the largest windows of all queries. `defer` receives the rows of each
+    sub-batch if they are probed later; see `backlog.py`."""
 
     schema = pa.schema([])
 

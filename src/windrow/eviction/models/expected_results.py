@@ -32,14 +32,8 @@ MEMORY = 1 - 1 / 256
 
 
 class ExpectedResults(Stateful):
-    """
-    Parameters
-    ----------
-    given
-        Alias to results by value of the key; None: learned.
-    width, half_life
-        Parameters of the key rates; half-life in windows.
-    """
+    """`given` maps an alias to results by value of the key; None: learned from key rates, whose half-life is
+    in windows."""
 
     saved = ("_rates", "_total", "_rows")
 

@@ -56,14 +56,7 @@ class CountSketch(Stateful):
 
 
 class KeyRates(Stateful):
-    """
-    Parameters
-    ----------
-    width
-        Cells of a sketch.
-    half_life
-        Half-life of the counts, in windows.
-    """
+    """Sketches of `width` cells; the half-life of the counts is in windows."""
 
     saved = ("_sketches", "_time", "_until", "_spans")
     clocks = ("_until",)

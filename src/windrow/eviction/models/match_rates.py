@@ -81,19 +81,8 @@ class MatchRates(Stateful):
 
 
 class MatchRateModel(Stateful):
-    """The match rates of one stream.
-
-    Parameters
-    ----------
-    age_bins
-        Number of age bins.
-    half_life
-        Half-life of the counts, in windows.
-    scored
-        Whether rows have scores.
-    steep
-        The largest power of the score by which match rates may differ from scores.
-    """
+    """The match rates of one stream. The half-life of the counts is in windows. `steep` is the largest power
+    of the score by which match rates may differ from scores, where rows are `scored`."""
 
     saved = (
         "_results", "_exposure", "_center", "_span", "_singleton_rate", "_arrivals", "_time",
@@ -141,15 +130,8 @@ class MatchRateModel(Stateful):
         span: float,
         each: float = 1.0,
     ) -> None:
-        """Rows with these scores and event times were held for the last `seconds`.
-
-        Parameters
-        ----------
-        passed
-            Seconds since the last call.
-        span
-            Seconds of the window.
-        """
+        """Rows with these scores and event times were held for the last `seconds`, of those `passed` since
+        the last call. `span` is the window in seconds."""
         self._span = span
         self._decay(passed, seconds)
         self._recenter(scores)

@@ -126,15 +126,8 @@ class SampleTotals(ResultSums):
         """The number of results of a row, sampled or not, summed over rows; and its square."""
 
     def add_quality(self, known: Quality, sampling: float, beyond: float = 1.0) -> Quality:
-        """Adds the estimate to `known`.
-
-        Parameters
-        ----------
-        sampling
-            The current sampling fraction of the results.
-        beyond
-            How many rows a monitored row represents; infinite if no row is monitored.
-        """
+        """Adds the estimate to `known`. `sampling` is the current sampling fraction of the results, `beyond`
+        how many rows a monitored row represents, infinite if none is monitored."""
         known = replace(
             known,
             sampling_fraction=sampling,
