@@ -77,7 +77,7 @@ def test_example_3_4_mixes_two_retention_times():
     assert EXAMPLE_3_4.retention(2) == Retention(1, 3, 0.5)
     assert EXAMPLE_3_4.results(2) == pytest.approx(4)
     assert results_by(EXAMPLE_3_4, 2) == 3 == paper_results(EXAMPLE_3_4, 2, rate=1)
-    assert [each.tolist() for each in EXAMPLE_3_4.envelope()] == [[0, 1, 3], [0, 3, 5]]
+    assert [each.tolist() for each in EXAMPLE_3_4.envelope] == [[0, 1, 3], [0, 3, 5]]
 
 
 def test_example_3_4_by_priority():
@@ -111,7 +111,7 @@ def test_retention_meets_its_mean_and_its_results(curve, part):
 
 @given(curves)
 def test_envelope_is_concave_and_above_the_curve(curve):
-    ages, values = curve.envelope()
+    ages, values = curve.envelope
     assert ages[0] == values[0] == 0 and ages[-1] == curve.window and values[-1] == curve.n
     slopes = np.diff(values) / np.diff(ages)
     assert all(after <= before + 1e-9 for before, after in pairwise(slopes))

@@ -278,7 +278,7 @@ class RowReader:
         who = np.arange(len(rows)) if whole is None else np.flatnonzero(whole)
         keys = np.full(len(rows), NO_KEY)
         if known.exact:
-            keys[who] = known.number_words(rows.columns[self._key_columns[0].name][who].view(np.int64))
+            keys[who] = known.number_exact(rows.columns[self._key_columns[0].name][who].view(np.int64))
         elif len(who):
             batch = rows.payload.take(pa.array(who))
             keys[who] = known.number_values([self._values(w, batch) for w in self._key_columns])

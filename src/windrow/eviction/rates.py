@@ -95,7 +95,7 @@ class WindowDemand(Stateful):
 
     def on_arrival(self, view: WindowView) -> None:
         self._spans[view.stream] = view.window_length / 1e6
-        self._rates.add(view.stream, len(view) - view.first_new)
+        self._rates.add(view.stream, view.new_count)
 
     def end_sub_batch(self, views: Sequence[WindowView]) -> None:
         self._rates.advance(views[0].elapsed, HALF_LIFE * max(self._spans))

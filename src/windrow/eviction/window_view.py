@@ -51,6 +51,15 @@ class WindowView:
         return len(self.ts)
 
     @property
+    def new(self) -> slice:
+        """The rows that arrived in this sub-batch."""
+        return slice(self.first_new, len(self))
+
+    @property
+    def new_count(self) -> int:
+        return len(self) - self.first_new
+
+    @property
     def exposure_stride(self) -> int:
         """Exposure is learned from every `exposure_stride`-th row held."""
         return 1 if len(self) <= LEARNING_ROWS else len(self) // STEADY_ROWS

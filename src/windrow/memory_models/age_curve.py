@@ -88,20 +88,16 @@ class AgeCurve(Stateful):
         )
         return self.ages[before] + part * self.width
 
-    def envelope(self) -> tuple[Array, Array]:
-        """The upper concave envelope of `cumulative`: ages and values of its corners, from 0 on."""
-        return self._envelope
-
     def retention(self, mean: float) -> Retention:
         """The best retention times with this mean: a mix of the two ends of an envelope edge."""
-        corners, _ = self._envelope
+        corners, _ = self.envelope
         right = int(np.clip(np.searchsorted(corners, mean, side="right"), 1, len(corners) - 1))
         short, long = float(corners[right - 1]), float(corners[right])
         return Retention(short, long, min(max((mean - short) / (long - short), 0.0), 1.0))
 
     def results(self, mean: float | Array) -> Array:
         """The most results per row of any retention with this mean."""
-        return np.interp(mean, *self._envelope)
+        return np.interp(mean, *self.envelope)
 
     def priority(self, ages: Array) -> Array:
         """The highest rate at which rows of these ages can still yield results (s. 3.2.1): Priority(i) = max
@@ -142,7 +138,8 @@ class AgeCurve(Stateful):
         return stack[::-1], pieces[::-1]
 
     @cached_property
-    def _envelope(self) -> tuple[Array, Array]:
+    def envelope(self) -> tuple[Array, Array]:
+        """The upper concave envelope of `cumulative`: ages and values of its corners, from 0 on."""
         corners = self._walk[0]
         return _fixed(self.ages[corners]), _fixed(self.cumulative[corners])
 
@@ -235,7 +232,7 @@ class _Sharing:
 
     def _by_density(self, memory: float, among: Array) -> Array:
         """Memory by stream when the envelope edges of some streams are taken by results per byte."""
-        edges = [curve.envelope() for curve in self.curves]
+        edges = [curve.envelope for curve in self.curves]
         owner = np.repeat(np.arange(len(edges)), [len(ages) - 1 for ages, _ in edges])
         sizes = (self.costs * among)[owner] * np.concatenate([np.diff(ages) for ages, _ in edges])
         gains = (self.rates * among)[owner] * np.concatenate([np.diff(values) for _, values in edges])

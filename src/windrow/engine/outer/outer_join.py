@@ -193,10 +193,10 @@ class Decider(Stateful):
             nearest = NearestRows(level.match, self._parts.windows[level.stream], partials.newest)
             for which, rows in search.run(partials):
                 nearest.add(which, rows)
-            which, rows = nearest.chosen()
-            matched[which] = True
-            if len(which):
-                yield from self._decide(self._extended(partials, level.stream, which, rows), k + 1)
+            matched[nearest.which] = True
+            if len(nearest.which):
+                chosen = self._extended(partials, level.stream, nearest.which, nearest.rows)
+                yield from self._decide(chosen, k + 1)
         else:
             wanted = self._wanted(partials, k)
             for which, rows in search.run(partials):

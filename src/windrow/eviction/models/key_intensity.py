@@ -267,7 +267,7 @@ class KeyIntensities(Stateful):
         for view in views:
             for key, column in self._columns[view.stream].items():
                 wanted = self._intensities[key].sample_size(view.stream, since)
-                step = max(every, -(-(len(view) - view.first_new) // max(wanted, 1)))
+                step = max(every, -(-view.new_count // max(wanted, 1)))
                 keys = view.join_columns[column][view.first_new :: step]
                 self._intensities[key].observe(view.stream, keys, step)
 

@@ -51,7 +51,7 @@ class KeyYield(Stateful):
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         """Results to expect of each new row."""
         self._expected.on_arrival(view)
-        results = self._expected.of(view, slice(view.first_new, len(view)), demand.span(view.stream))
+        results = self._expected.of(view, view.new, demand.span(view.stream))
         self._recent.add(view.stream, results)
         self._samples[view.stream] = None
         return results
@@ -88,7 +88,7 @@ class AgeYield(Stateful):
         self._curves = [AgeCurve((0.0,), 1.0) for _ in self._aliases]
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
-        return np.full(len(view) - view.first_new, self._results(view.stream, demand.span(view.stream)))
+        return np.full(view.new_count, self._results(view.stream, demand.span(view.stream)))
 
     def on_results(self, view: WindowView, rows: Array, times: Array) -> None:
         """These monitored rows found a result each at these event times."""

@@ -60,11 +60,10 @@ class UniformRanking(Ranking):
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView) -> None:
-        fresh = slice(view.first_new, len(view))
         who = self._sampler.on_arrival(view)
         results = self._model.on_arrival(view, self._sampler.demand)
         monitored = max(self._monitored, LEAST) if self._monitored else 0.0
-        draws, rows = (ROUNDED, MONITORED), _followed(view, fresh)
+        draws, rows = (ROUNDED, MONITORED), _followed(view, view.new)
         init_row_sampling(who, results, self._policy.reach, self._p, monitored, draws, rows)
 
     def select(self, found: ProbeResults) -> Selection:
@@ -88,13 +87,13 @@ class UniformRanking(Ranking):
         chosen = weight > 0
         return Selection(chosen, weight[chosen], cluster[chosen])
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         if not self._sampler.end_sub_batch(views):
             return
         monitored = [np.flatnonzero(view.row_state[EXTRA]) for view in views]
         self._model.end_sub_batch(views, monitored, self._sampler.demand)
-        if self._sampler.revision_due(views, room):
-            self._revise(views, room)
+        if self._sampler.revision_due(views, budget):
+            self._revise(views, budget)
 
     def exhausted(self, view: WindowView) -> Array:
         return view.row_state[NEXT] == 0
@@ -122,13 +121,13 @@ class UniformRanking(Ranking):
         """How many rows each monitored row represents; 0 for others."""
         return view.row_state[EXTRA] / np.maximum(view.row_state[THIN], LEAST)
 
-    def _revise(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def _revise(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         """Sets p and the monitored fraction so that they fill the memory in the long run."""
-        costs = row_costs(room.costs)
+        costs = row_costs(budget.costs)
         rows = [self._sampler.demand.rows(v, self._standing) for v in views]
         margin, monitored = self._policy.margin, self._policy.monitor_fraction
         fractions, parts = [], []
-        for streams, memory in self._sampler.groups(room.size):
+        for streams, memory in self._sampler.groups(budget.size):
             whole = sum(rows[s] * costs[s] for s in streams)
             mean = mean_within(memory, margin, fmean(costs))
             fits = mean >= whole
