@@ -43,6 +43,7 @@ class Completeness(Stateful):
             counted, horizon = windows.row_windows[stream], windows.complete_from[stream]
             if counted is None:
                 if horizon is not None:
+                    # A row at this time needs none from before the horizon.
                     self._begin(horizon + window.size)
             elif counted.keys is not None:
                 self._await(stream, NEVER)

@@ -43,8 +43,10 @@ class RowWindow:
             return self._admit_per_key(self.keys, window, seq, keys)
         rank = self.total + np.arange(len(seq))
         out = np.full(len(seq), NEVER)
+        # A row is displaced by the one `size` places later, which may be in the same sub-batch.
         out[: max(0, len(seq) - self.size)] = seq[self.size :]
         held = window.column(RANK)[window.first : window.end]
+        # Ranks ascend, so the rows that the sub-batch displaces are next to each other.
         a, b = np.searchsorted(held, (self.total - self.size, self.total - self.size + len(seq)))
         by = held[a:b] + self.size - self.total
         window.column(OUT)[window.first + a : window.first + b] = seq[by]

@@ -261,6 +261,7 @@ class Decider(Stateful):
         at = window.position(self.parked.rows[stream]) - window.first
         kept = alive[at]
         self.given_up += int(len(kept) - np.count_nonzero(kept))
+        # The rows that stay are stored anew, behind all rows so far.
         renumbered = window.number(window.end) + np.cumsum(alive) - 1
         self.parked = self.parked.with_rows(stream, renumbered[at]).where(kept)
 

@@ -133,6 +133,7 @@ class BacklogScheduler:
         ranks = self._prepare(join, router)
         used = 0.0
         while (unit := self._next(ranks, top, endless=budget == np.inf)) is not None:
+            # Past the deadline, go on only while too many rows wait.
             if used >= budget and self._fits(windows, top):
                 break
             number, to = unit

@@ -92,9 +92,8 @@ def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array
         if column is None:
             raise QueryError(f"stream '{alias}' is not part of the equality", EXPECTED)
         results: Mapping[object, float] = given.get(alias) or {}
-        kind = pa.array([], column.type).type
         try:
-            values = pa.array(list(results), kind)
+            values = pa.array(list(results), column.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise QueryError(f"'{alias}': {error}; give values of {column}", EXPECTED) from None
         numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)

@@ -94,6 +94,7 @@ class KeyIntensity(Stateful):
         own, met = self._own(j), np.zeros((len(keys), 2 * count + 2))
         key_intensity.key_features(*self._counts, keys.view(np.int64), len(self._half_lives), own.start, met)
         met[:, own] *= self._warm_up
+        # The exposure since the last observation counts once, for the first of these arrivals.
         met[0, count:-1], met[:, -1] = self._exposure[j], each
         self._observations[j, (self._observed[j] + np.arange(len(met))) % OBSERVED] = met
         self._observed[j] += len(met)
