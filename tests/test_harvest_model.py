@@ -102,7 +102,7 @@ def test_everything_is_everything():
     harvest = Harvest(windows, tuple(HarvestDirection(k, (hop,)) for k, hop in enumerate(hops)))
     assert windows.counts == (5, 4)
     assert harvest.everything and harvest.recall == 1
-    assert harvest.ages(0, 0) == ((-inf, 7.0),)
+    assert harvest.directions[0].hops[0].ages(windows) == ((-inf, 7.0),)
 
 
 def test_ages_of_what_is_looked_at():

@@ -172,13 +172,6 @@ class Harvest:
         """Expected fraction of all results found; 1 if no result is expected."""
         return self.output / self.full_output if self.full_output > 0 else 1.0
 
-    def ages(self, arriving: int, hop: int) -> tuple[tuple[float, float], ...]:
-        """Ages to probe in the hop's window, in its unit, as in `HarvestHop.ages`."""
-        return self.directions[arriving].hops[hop].ages(self.windows)
-
-    def __str__(self) -> str:
-        return self.text([f"S{stream + 1}" for stream in range(len(self.directions))])
-
     def text(self, aliases: Sequence[str]) -> str:
         """A line per direction and window, as in GrubJoin's Figure 4, youngest rows at the left."""
         lines = [
