@@ -24,7 +24,7 @@ class WindowView:
 
     stream: int
     ts: Array
-    join_columns: Sequence[Array]
+    join_columns: Mapping[str, Array]
     """In the order of `BoundQuery.join_columns`."""
     row_state: Mapping[str, Array]
     """Columns that the policy stores with each row; writable."""

@@ -81,8 +81,8 @@ class ExpectedResults(Stateful):
         return super().dump() if self._given is None else {}
 
 
-def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array]]:
-    """Per stream: the number of the key's join column, the encoded values in order, and their results."""
+def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[str, Array, Array]]:
+    """Per stream: the name of the key's join column, the encoded values in order, and their results."""
     aliases = bound.query.aliases
     if len(bound.classes) != 1:
         raise QueryError(f"needs one equality in the predicate, got {len(bound.classes)}", EXPECTED)
@@ -99,5 +99,5 @@ def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array
         numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)
         order = np.argsort(numbers)
         counted = np.array([*results.values()] or [0.0], np.float64)
-        found.append((bound.join_columns[stream].index(column), numbers[order], counted[order]))
+        found.append((column.name, numbers[order], counted[order]))
     return found

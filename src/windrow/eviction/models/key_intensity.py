@@ -229,7 +229,7 @@ class KeyIntensities(Stateful):
     clocks = ("_until",)
 
     def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
-        self._columns = bound.key_indexes
+        self._columns = bound.key_names
         self._intensities = [KeyIntensity(streams, width) for streams in bound.key_streams]
         self._half_life = half_life
         self._until: int | None = None

@@ -62,7 +62,7 @@ class KeyRates(Stateful):
     clocks = ("_until",)
 
     def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
-        self._columns, self._streams = bound.key_indexes, bound.key_streams
+        self._columns, self._streams = bound.key_names, bound.key_streams
         self._sketches = {
             (key, stream): CountSketch(width)
             for key, streams in enumerate(self._streams)

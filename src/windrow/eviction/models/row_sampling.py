@@ -75,7 +75,7 @@ class RowIds(Stateful):
 
     def keys(self, view: WindowView, rows: Array | slice = slice(None)) -> RowKeys:
         """What identifies these rows."""
-        column = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
+        column = next(iter(view.join_columns.values()), view.ts).view(np.int64)
         return RowKeys(self._key or 0, view.row_state[ROW][rows], view.ts[rows], column[rows])
 
     def draw(self, view: WindowView, number: int) -> Array:
