@@ -81,8 +81,8 @@ def test_telling_changes_nothing(policy):
 
 def test_spans_are_taken_together_until_there_are_few():
     values = [float(k) for k in range(150)]
-    counts, rates = Histogram.of_counts(-5.0, 0.1, values), Histogram.of_rates(-5.0, 0.1, values)
+    counts, rates = (Histogram.of(-5.0, 0.1, values, averaged) for averaged in (False, True))
     assert len(counts.values) == len(rates.values) == 50 and counts.width == pytest.approx(0.3)
     assert sum(counts.values) == sum(values) and rates.values[0] == 1.0
-    few = Histogram.of_counts(0.0, 1.0, [1.0, 2.0])
+    few = Histogram.of(0.0, 1.0, [1.0, 2.0], averaged=False)
     assert (few.low, few.width, few.values) == (0.0, 1.0, (1.0, 2.0))

@@ -16,7 +16,7 @@ def view(rng: np.random.Generator, rows: int, fresh: int = 0, stream: int = 0) -
     return WindowView(
         stream=stream,
         ts=np.arange(rows),
-        join_columns=[],
+        join_columns={},
         row_state={MONITOR_SLOT: np.zeros(rows)},
         first_new=fresh,
         window_length=rows,

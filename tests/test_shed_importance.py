@@ -14,7 +14,7 @@ import pytest
 
 import windrow as wr
 from valued import IJOIN, PLAIN, SECOND, SPAN, by, every_second, feeds, held, query, ranking, timed, view
-from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
+from windrow.eviction.policies.importance import RecomputeSchedule
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo
 from windrow.model.policies.importance import Greedy, Importance, Size

@@ -10,12 +10,10 @@ import numpy as np
 from windrow.errors import QueryError
 from windrow.memory_models.age_curve import AgeCurve, split
 from windrow.memory_models.allocation import POINTS, CurveAllocation, RecallCurve, Unit
-from windrow.memory_models.sampling import check_fraction, check_stream, rounded_counts
+from windrow.memory_models.sampling import mean_residence, rounded_counts
 from windrow_lab.frequency_model import FrequencyModel
 
 Array = np.ndarray
-_AGES = 256
-"""Number of ages at which the survival of rows of many values is summed."""
 
 
 def has_minima(curve: AgeCurve) -> bool:
@@ -109,7 +107,10 @@ class FrequencySample:
             )
         if not (shares >= 0).all() or not (results >= 0).all() or not np.isfinite(results).all():
             raise QueryError("sampling: shares and results of the values must be numbers from 0 up")
-        check_stream(self.rate, self.window)
+        if not (self.rate >= 0 and self.window >= 0):
+            raise QueryError(
+                f"sampling: rate and window must not be negative, got {self.rate}, {self.window}"
+            )
         object.__setattr__(self, "shares", shares)
         object.__setattr__(self, "results", results)
 
@@ -119,18 +120,22 @@ class FrequencySample:
 
     def memory(self, fraction: float) -> float:
         """Mean rows held (Theorem 4.2)."""
-        p, n = check_fraction(fraction), np.maximum(self.results, 1e-300)
+        p, n = fraction, np.maximum(self.results, 1e-300)
         if p == 0:
             return 0.0
         q = 1 - p
         stay = np.where(self.results > 0, 1 - q * (1 - np.power(q, n)) / (p * n), 0.0)
         return float(self.rate * self.window * (self.shares * stay).sum())
 
-    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
-        """Variance of the rows held, around `memory`."""
-        if dispersion == 1:
-            return self.memory(fraction)
-        n, q = self.results, 1 - check_fraction(fraction)
-        ages = (np.arange(_AGES) + 0.5) / _AGES
-        S = np.array([(self.shares * (1 - np.power(q, n - np.floor(n * age)))).sum() for age in ages])
-        return float(self.rate * self.window * (S - (1 - dispersion) * S**2).mean())
+
+@dataclass(frozen=True)
+class AgeSample:
+    """Rows that UNIFORM holds of a stream of the age model."""
+
+    curve: AgeCurve
+    rate: float
+    """Rows per unit of time."""
+
+    def memory(self, fraction: float) -> float:
+        """Mean rows held (Theorem 4.3)."""
+        return self.rate * mean_residence(self.curve, fraction)

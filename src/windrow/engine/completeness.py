@@ -19,12 +19,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 class Completeness(Stateful):
-    """
-    Parameters
-    ----------
-    since
-        Event time from which time windows are complete; None for all times.
-    """
+    """Time windows are complete from event time `since` on; None for all times."""
 
     saved = ("since", "awaits")
 
@@ -48,6 +43,7 @@ class Completeness(Stateful):
             counted, horizon = windows.row_windows[stream], windows.complete_from[stream]
             if counted is None:
                 if horizon is not None:
+                    # A row at this time needs none from before the horizon.
                     self._begin(horizon + window.size)
             elif counted.keys is not None:
                 self._await(stream, NEVER)

@@ -104,14 +104,10 @@ def _in_band(band: Band, left: Array, right: Array) -> Array:
     return difference < band.epsilon if band.strict else difference <= band.epsilon
 
 
-def _differ(left: Array, right: Array) -> Array:
-    return (left < right) | (left > right)
-
-
 _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,
     ">=": np.greater_equal,
-    "<>": _differ,
+    "<>": np.not_equal,  # a row with NaN in a column of floats is not stored
 }

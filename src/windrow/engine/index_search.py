@@ -14,7 +14,7 @@ import numpy as np
 
 from windrow.engine.conditions import lookup_range
 from windrow.engine.partial_matches import PartialMatches
-from windrow.kernels import inverted_index, probe_index, probe_scan, probe_slice
+from windrow.kernels import inverted_index, probe_index, probe_scan
 from windrow.model.plan import Step, bound_column
 from windrow.model.predicate import SetSimilarity
 from windrow.window.hash_index import mix_columns
@@ -37,15 +37,7 @@ class _Candidates(threading.local):
 
 
 class IndexSearch:
-    """Executes one step of a direction.
-
-    Parameters
-    ----------
-    step
-        What to look up.
-    windows
-        Windows of all streams, for the sets of bound rows.
-    """
+    """Executes one step of a direction."""
 
     def __init__(self, step: Step, windows: Sequence[WindowStore]) -> None:
         self.step = step
@@ -99,10 +91,8 @@ class IndexSearch:
         if step.access.path == "hash":
             index = window.indexes[self._index]
             sides = (mix_columns(values), *bounds, index.head, index.back, index.keys, ts)
-            if end is None:
-                yield _bind(probe_index.probe_hash, *sides, first, window.end)
-            else:
-                yield _bind(probe_slice.probe_hash_slice, *sides, *extent)
+            by_time = True if end is not None and window.ordered else None
+            yield _bind(probe_index.probe_hash, *sides, *extent[:2], by_time)
             return
         if not step.driver:
             yield _bind(probe_scan.probe_all, *bounds, ts, *extent)

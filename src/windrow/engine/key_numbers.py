@@ -20,38 +20,33 @@ NO_KEY = -1
 
 
 class KeyNumbers:
-    """Maps keys to numbers, and counts rows per key.
-
-    Parameters
-    ----------
-    exact
-        Whether the key is a single join column that is never a hash.
-    """
+    """Maps keys to numbers, and counts rows per key. A key is `exact` if it is a single join column that is
+    never a hash."""
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
         self.counts: Array = np.zeros(0, np.int64)
         """Rows seen per number."""
-        self._words: Array = np.empty(0, np.int64)
+        self._keys: Array = np.empty(0, np.int64)
         self._table_keys: Array = np.empty(0, np.int64)
         self._table: Array = np.empty(0, np.int64)
         self._numbers: dict[tuple[object, ...], int] = {}
         self._values: list[pa.RecordBatch] = []
 
-    def number_words(self, keys: Array) -> Array:
+    def number_exact(self, keys: Array) -> Array:
         """Numbers of keys that are exact join columns."""
-        known = len(self._words)
+        known = len(self._keys)
         if 2 * (known + len(keys)) > len(self._table):
             size = 4 * (known + len(keys)) + 64
             self._table_keys, self._table = np.empty(size, np.int64), np.full(size, -1, np.int64)
-            key_numbers.number_keys(self._table_keys, self._table, self._words, 0, np.empty(known, np.int64))
+            key_numbers.number_keys(self._table_keys, self._table, self._keys, 0, np.empty(known, np.int64))
         numbers = np.empty(len(keys), np.int64)
         now = key_numbers.number_keys(self._table_keys, self._table, keys, known, numbers)
         if now > known:
-            words = np.empty(now, np.int64)
-            words[:known] = self._words
-            words[numbers] = keys
-            self._words = words
+            keys_by_number = np.empty(now, np.int64)
+            keys_by_number[:known] = self._keys
+            keys_by_number[numbers] = keys
+            self._keys = keys_by_number
             self._grow(now)
         return numbers
 
@@ -72,8 +67,8 @@ class KeyNumbers:
         known = len(self._numbers)
         numbers = np.array([self._numbers.setdefault(row, len(self._numbers)) for row in rows], np.int64)
         if len(self._numbers) > known:
-            fresh = np.flatnonzero(numbers >= known)
-            self._values.append(different.take(pa.array(fresh[np.argsort(numbers[fresh])])))
+            new = np.flatnonzero(numbers >= known)
+            self._values.append(different.take(pa.array(new[np.argsort(numbers[new])])))
             self._grow(len(self._numbers))
         return numbers[which]
 
@@ -86,7 +81,7 @@ class KeyNumbers:
     def keep(self, numbers: Array) -> None:
         """Keep only these keys and renumber them 0, 1, 2, ... in this order."""
         batch = self.to_batch().take(pa.array(numbers))
-        self._words, self._table, self._numbers, self._values = self._words[:0], self._table[:0], {}, []
+        self._keys, self._table, self._numbers, self._values = self._keys[:0], self._table[:0], {}, []
         self.counts = self.counts[:0]
         self.load(batch)
 
@@ -95,14 +90,14 @@ class KeyNumbers:
         counts = pa.array(self.counts)
         if self.exact or not self._values:
             return pa.record_batch(
-                {"count": counts, "word": pa.array(self._words)} if self.exact else {"count": counts}
+                {"count": counts, "word": pa.array(self._keys)} if self.exact else {"count": counts}
             )
         return pa.concat_batches(self._values).append_column("count", counts)
 
     def load(self, batch: pa.RecordBatch) -> None:
         """Restore from a batch that `to_batch` wrote."""
         if self.exact:
-            self.number_words(batch.column("word").to_numpy())
+            self.number_exact(batch.column("word").to_numpy())
         elif batch.num_columns > 1:
             self._values = [batch.drop_columns("count")]
             rows = zip(*(c.to_pylist() for c in self._values[0].columns), strict=True)

@@ -52,15 +52,11 @@ class DroppedRows:
     `finish` had closed the stream, so that no `late` would have kept the rows."""
 
 
-def late_rows_schema(query: Query, schemas: Sequence[pa.Schema | None]) -> pa.Schema:
-    own = [pa.null() if schema is None else pa.struct(list(schema)) for schema in schemas]
-    return pa.schema([*COLUMNS, *(pa.field(a, k) for a, k in zip(query.aliases, own, strict=True))])
-
-
 def late_rows_table(
     query: Query, schemas: Sequence[pa.Schema | None], dropped: Iterable[DroppedRows]
 ) -> pa.Table:
-    schema = late_rows_schema(query, schemas)
+    own = [pa.null() if schema is None else pa.struct(list(schema)) for schema in schemas]
+    schema = pa.schema([*COLUMNS, *(pa.field(a, k) for a, k in zip(query.aliases, own, strict=True))])
     return pa.Table.from_batches([_batch(query, schema, each) for each in dropped], schema)
 
 

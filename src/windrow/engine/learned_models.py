@@ -35,7 +35,7 @@ def learned_models(query: Query, join: Join | None, throttle: float) -> LearnedM
 def _ages(query: Query, join: Join | None) -> dict[str, Histogram]:
     curves = join.evictor.ranking.age_curves() if join is not None and join.evictor is not None else ()
     return {
-        alias: Histogram.of_rates(0.0, curve.width, [n / curve.width for n in curve.rates])
+        alias: Histogram.of(0.0, curve.width, [n / curve.width for n in curve.rates], averaged=True)
         for alias, curve in zip(query.aliases, curves, strict=False)
         if curve.n > NOTHING
     }
@@ -48,7 +48,7 @@ def _lags(query: Query, harvester: Harvester) -> tuple[LagHistogram, ...]:
     names = query.aliases
     return tuple(
         LagHistogram(
-            names[i], names[j], Histogram.of_counts(low, (high - low) / len(counts), counts.tolist())
+            names[i], names[j], Histogram.of(low, (high - low) / len(counts), counts.tolist(), averaged=False)
         )
         for i, j, low, high, counts in lags.histograms()
     )

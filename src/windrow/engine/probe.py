@@ -83,15 +83,8 @@ class _Run:
 
 
 class Probe:
-    """Executes one direction of a plan.
-
-    Parameters
-    ----------
-    failed
-        Counts the combinations on which a condition fails.
-    inside
-        Restricts combinations to those that are results if all conditions hold.
-    """
+    """Executes one direction of a plan. `inside` restricts combinations to those that are results if all
+    conditions hold; those on which one fails are counted in `failed`."""
 
     def __init__(
         self,

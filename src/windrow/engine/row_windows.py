@@ -24,15 +24,8 @@ the number of earlier rows of the stream (or key), and the key number."""
 
 
 class RowWindow:
-    """Computes when the rows of one stream are displaced.
-
-    Parameters
-    ----------
-    size
-        Rows the window holds.
-    keys
-        Numbers the keys, for windows counted per key.
-    """
+    """Computes when the rows of one stream are displaced from a window of `size` rows, or of `size` rows of
+    each of its `keys`."""
 
     def __init__(self, size: int, keys: KeyNumbers | None) -> None:
         self.size = size
@@ -50,11 +43,13 @@ class RowWindow:
             return self._admit_per_key(self.keys, window, seq, keys)
         rank = self.total + np.arange(len(seq))
         out = np.full(len(seq), NEVER)
+        # A row is displaced by the one `size` places later, which may be in the same sub-batch.
         out[: max(0, len(seq) - self.size)] = seq[self.size :]
         held = window.column(RANK)[window.first : window.end]
+        # Ranks ascend, so the rows that the sub-batch displaces are next to each other.
         a, b = np.searchsorted(held, (self.total - self.size, self.total - self.size + len(seq)))
-        pushed = held[a:b] + self.size - self.total
-        window.column(OUT)[window.first + a : window.first + b] = seq[pushed]
+        by = held[a:b] + self.size - self.total
+        window.column(OUT)[window.first + a : window.first + b] = seq[by]
         self.total += len(seq)
         return {OUT: out, RANK: rank, KEY: np.zeros(len(seq), np.int64)}
 
@@ -69,20 +64,20 @@ class RowWindow:
         by_key = seq[who][order]
         starts = np.searchsorted(numbers[order], np.arange(len(before) + 1))
 
-        def pushed_out(key: Array, rank: Array) -> Array:
+        def displacing(key: Array, rank: Array) -> Array:
             """The `seq` of the row `size` ranks later in the key, if it is in this sub-batch."""
             place = rank + self.size - before[key]
-            coming = (place >= 0) & (place < starts[key + 1] - starts[key])
+            arrived = (place >= 0) & (place < starts[key + 1] - starts[key])
             found = np.full(len(key), NEVER)
-            found[coming] = by_key[(starts[key] + place)[coming]]
+            found[arrived] = by_key[(starts[key] + place)[arrived]]
             return found
 
         live = slice(window.first, window.end)
         held = window.column(OUT)
-        learnt = pushed_out(window.column(KEY)[live], window.column(RANK)[live])
-        held[live] = np.minimum(held[live], learnt)
+        displaced_by = displacing(window.column(KEY)[live], window.column(RANK)[live])
+        held[live] = np.minimum(held[live], displaced_by)
         out, rank, key = np.full(len(seq), NEVER), np.zeros(len(seq), np.int64), np.zeros(len(seq), np.int64)
-        out[who], rank[who], key[who] = pushed_out(numbers, ranks), ranks, numbers
+        out[who], rank[who], key[who] = displacing(numbers, ranks), ranks, numbers
         return {OUT: out, RANK: rank, KEY: key}
 
     def displaced(self, window: WindowStore) -> Array | None:

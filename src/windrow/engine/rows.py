@@ -195,13 +195,8 @@ class ArrivingRows:
 
 
 class RowReader:
-    """Computes the join columns of a stream's rows, and which rows can be in a result.
-
-    Parameters
-    ----------
-    keys
-        Numbers the join keys, for windows counted per key.
-    """
+    """Computes the join columns of a stream's rows, and which rows can be in a result. `keys` numbers the
+    join keys, for windows counted per key."""
 
     def __init__(self, bound: BoundQuery, stream: int, keys: KeyNumbers | None = None) -> None:
         self._alias, self._raises = bound.query.aliases[stream], bound.query.raises
@@ -220,16 +215,9 @@ class RowReader:
         self._keys, self._key_columns = keys, bound.key_columns(stream)
 
     def read_new(self, ts: Array, batch: pa.RecordBatch) -> tuple[ArrivingRows, int]:
-        """Rows that have just arrived, and how many fail.
-
+        """Rows that have just arrived, and how many fail; raises a DataError instead if the query wants that.
         A row fails if an expression over its columns alone does, and no other condition on it alone excludes
-        it.
-
-        Raises
-        ------
-        DataError
-            If a row fails and the query has errors raised.
-        """
+        it."""
         failures: list[Failure] = []
         arrived = self.read(ts, batch, failures)
         if not failures:
@@ -290,7 +278,7 @@ class RowReader:
         who = np.arange(len(rows)) if whole is None else np.flatnonzero(whole)
         keys = np.full(len(rows), NO_KEY)
         if known.exact:
-            keys[who] = known.number_words(rows.columns[self._key_columns[0].name][who].view(np.int64))
+            keys[who] = known.number_exact(rows.columns[self._key_columns[0].name][who].view(np.int64))
         elif len(who):
             batch = rows.payload.take(pa.array(who))
             keys[who] = known.number_values([self._values(w, batch) for w in self._key_columns])

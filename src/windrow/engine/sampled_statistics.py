@@ -35,7 +35,7 @@ def distinct_values(sample: Array) -> float:
         return 1.0
     d = len(np.unique(sample))
     if d >= n:
-        return float(n) ** 2
+        return float(n) ** 2  # with fewer values than that, one would probably have occurred twice
     low, high = float(d), float(n) ** 2
     while high - low > 1e-12 * high:
         middle = (low + high) / 2

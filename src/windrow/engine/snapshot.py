@@ -39,7 +39,7 @@ def unpack(blob: bytes) -> State:
     head = json.loads(body[8 : 8 + size])
     parts, at = [], 8 + size
     for length in head["parts"]:
-        parts.append(_from_bytes(body[at : at + length]))
+        parts.append(pa.ipc.open_stream(body[at : at + length]).read_next_batch())
         at += length
     return State(head["state"], tuple(parts))
 
@@ -49,7 +49,3 @@ def _to_bytes(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
-
-
-def _from_bytes(part: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(part).read_next_batch()

@@ -28,7 +28,9 @@ class SubBatchCutter:
     """Cuts sub-batches of any number of rows, in order of time and, at equal times, of streams."""
 
     def __init__(self, times: Sequence[Array]) -> None:
-        self._source = merged_sources(times)
+        source = np.repeat(np.arange(len(times)), [len(t) for t in times])
+        self._source = source[np.argsort(np.concatenate(times), kind="stable")]
+        """Stream of each row, with all rows in one order of time."""
         self._counts = np.zeros(len(times), np.int64)
         self._at = 0
 
@@ -125,10 +127,3 @@ def by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
     cutter = SubBatchCutter(times)
     while cutter.left:
         yield cutter.cut(rows)
-
-
-def merged_sources(times: Sequence[Array]) -> Array:
-    """Stream of each row, with all rows in one order of time."""
-    together = np.concatenate(times)
-    source = np.repeat(np.arange(len(times)), [len(t) for t in times])
-    return source[np.argsort(together, kind="stable")]

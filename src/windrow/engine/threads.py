@@ -22,12 +22,7 @@ LEAST_ROWS, MOST_ROWS = 1 << 12, 1 << 15
 
 
 class Threads:
-    """
-    Parameters
-    ----------
-    count
-        Number of threads; 1 for no other than the caller's.
-    """
+    """So many threads; 1 for no other than the caller's."""
 
     def __init__(self, count: int = 1) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:

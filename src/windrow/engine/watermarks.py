@@ -25,18 +25,8 @@ END = 1 << 62
 
 
 class Watermarks(Stateful):
-    """
-    Parameters
-    ----------
-    late
-        Of each stream.
-    idle
-        None if a silent stream holds the others back for good.
-    shared
-        Whether all streams share one order.
-    tracked
-        Per stream, whether event time is tracked per source partition.
-    """
+    """`late` is by stream. Without `idle` a silent stream holds the others back for good. `shared` says
+    whether all streams share one order, `tracked` by stream whether time is tracked per source partition."""
 
     saved = ("max_event_times", "partition_times", "slowest", "closed_at")
 

@@ -37,15 +37,7 @@ class RowHolder(Protocol):
 
 
 class Windows(Sequence[WindowStore]):
-    """The windows of a join.
-
-    Parameters
-    ----------
-    bound
-        Columns and length of each window.
-    row_state
-        Additional columns that policies store per row.
-    """
+    """The windows of a join, with `row_state`, the columns that policies store per row."""
 
     def __init__(self, bound: BoundQuery, row_state: RowState = ()) -> None:
         self._aliases, self._counts_rows = bound.query.aliases, bound.query.counts_rows
@@ -73,7 +65,7 @@ class Windows(Sequence[WindowStore]):
             bound.schemas[stream],
             columns | self.stored_columns(stream),
             window.size if window.is_time else None,
-            {word.name: partial(self.readers[stream].sets, word) for word in bound.sets[stream]},
+            {column.name: partial(self.readers[stream].sets, column) for column in bound.sets[stream]},
         )
 
     @overload
@@ -197,20 +189,20 @@ class Windows(Sequence[WindowStore]):
 
     # -- memory -------------------------------------------------------------------------------------
 
-    def removable(self, stream: int, spent: Array | None) -> Array | None:
-        """Mask of rows that are `spent` or displaced; None for none."""
+    def removable(self, stream: int, exhausted: Array | None) -> Array | None:
+        """Mask of rows that are `exhausted` or displaced; None for none."""
         counted = self.row_windows[stream]
-        dead = None if counted is None else counted.displaced(self[stream])
-        return spent if dead is None else dead if spent is None else spent | dead
+        displaced = None if counted is None else counted.displaced(self[stream])
+        return exhausted if displaced is None else displaced if exhausted is None else exhausted | displaced
 
     def evict(self, stream: int, leaving: Array, tight: bool) -> int:
         """Remove rows for lack of memory; return how many, not counting displaced ones."""
         if self.holder is not None:
             self.holder.evicted(stream, leaving)
-        dead, counted = self.removable(stream, None), self.row_windows[stream]
+        displaced, counted = self.removable(stream, None), self.row_windows[stream]
         self[stream].keep(~leaving, tight)
-        if dead is not None and counted is not None:
-            counted.displaced_early += (early := int(np.count_nonzero(leaving & dead)))
+        if displaced is not None and counted is not None:
+            counted.displaced_early += (early := int(np.count_nonzero(leaving & displaced)))
             return int(np.count_nonzero(leaving)) - early
         return int(np.count_nonzero(leaving))
 
@@ -237,9 +229,9 @@ class Windows(Sequence[WindowStore]):
             counted.size = size
             live = slice(window.first, window.end)
             out, rank, key = (window.column(name)[live] for name in (OUT, RANK, KEY))
-            came = counted.total if counted.keys is None else counted.keys.counts[key]
+            arrived = counted.total if counted.keys is None else counted.keys.counts[key]
             # Displaced by a row that arrived under the larger window: the exact `seq` no longer matters.
-            out[:] = np.where(rank + size < came, np.minimum(out, seq), out)
+            out[:] = np.where(rank + size < arrived, np.minimum(out, seq), out)
 
 
 def values_or(column: Array, positions: Array, default: int) -> Array:

@@ -73,17 +73,8 @@ class MissedResults(Stateful):
         self.squares += rows * draw.weight**2
 
     def add(self, rows: Array, drawn: int, outside: Array, weights: Array, draw: ShreddingSample) -> None:
-        """Adds the results of `drawn` rows.
-
-        Parameters
-        ----------
-        rows
-            For each result which of the drawn rows found it.
-        outside
-            Whether the harvest would have missed it.
-        weights
-            How many results it represents on account of rows that were evicted.
-        """
+        """Adds the results of `drawn` rows: for each result which of them found it, whether it is `outside`
+        the harvest, and how many results it represents on account of rows that were evicted."""
         each = weights * ((1 / draw.z - 1) + outside * (1 - draw.omega) * draw.weight)
         per_row = np.bincount(rows, each, drawn)
         self.rows_with_results += len(np.unique(rows))

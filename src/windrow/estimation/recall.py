@@ -10,7 +10,7 @@ import numpy as np
 
 from windrow.estimation.clumps import Clumps
 from windrow.estimation.missed import Loss
-from windrow.kernels import shadow_rows
+from windrow.kernels import result_sums
 from windrow.kernels.result_sums import CONTRIBUTING, ESTIMATED, FOUND, VARIANCE
 from windrow.model.metrics import ResultCounts
 from windrow.model.stateful import Stateful
@@ -101,20 +101,13 @@ class ResultEstimate(ResultSums):
         """Adds results with these values, some of them with shadow rows; `weight` is that of each slot."""
         counted = values * shadows.weights
         self.count += len(values)
-        shadow_rows.add_results(values, counted, shadows.depth, self.sums)
+        result_sums.add_results(values, counted, shadows.depth, self.sums)
         for which, slots in shadows.where:
-            shadow_rows.add_shadow_results(which, slots, shadows.depth, counted, weight, self.seen, self.sums)
+            result_sums.add_shadow_results(which, slots, shadows.depth, counted, weight, self.seen, self.sums)
 
     def losses(self, weight: float, clumps: Clumps = NO_CLUMPS) -> list[Loss]:
-        """Missed results by depth, up to the first depth without any.
-
-        Parameters
-        ----------
-        weight
-            Rows that a shadow row represents.
-        clumps
-            Results of monitored rows.
-        """
+        """Missed results by depth, up to the first depth without any. A shadow row represents `weight` rows;
+        `clumps` are those of monitored rows."""
         losses = []
         size = clumps.unseen(weight) * (self.found / self.count if self.found else 1.0)
         for depth in range(1, len(self.sums)):

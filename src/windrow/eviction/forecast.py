@@ -103,7 +103,7 @@ class AdditiveForecast(RecallForecast):
         """Memory and results per second of keeping a group for an edge of its curve, and its stream."""
         sizes, gains, owner = [], [], []
         for stream, known in enumerate(self.streams):
-            ages, values = known.curve.envelope()
+            ages, values = known.curve.envelope
             for ratio, share in zip(known.ratios, known.shares, strict=True):
                 rows = known.rate * share
                 sizes.append(rows * known.cost * np.diff(ages))

@@ -127,6 +127,7 @@ class JointForecast(RecallForecast):
         for memory in amounts[::-1]:
             for turn in range(ROUNDS if self.responds else 1):
                 wanted = self._filled(self._priorities(kept), float(memory))
+                # Ever shorter steps: whole ones would go back and forth between two allocations.
                 kept = kept + (wanted - kept) * (2 / (turn + 2) if self.responds else 1.0)
             found.append(kept)
         return found[::-1]

@@ -31,7 +31,7 @@ import numpy as np
 from windrow.estimation.clumps import Clumps
 from windrow.estimation.recall import HANDFUL, UNKNOWN, ResultEstimate, ShadowMatches
 from windrow.eviction.window_view import ProbeResults, WindowView
-from windrow.kernels import shadow_rows
+from windrow.kernels.result_sums import shadow_matches
 from windrow.kernels.select_lowest import nonzero_rows
 from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
@@ -157,9 +157,10 @@ class LossMonitor(Stateful):
 
     def on_arrival(self, view: WindowView) -> None:
         if self.active:
-            self._arrivals += len(view) - view.first_new
-            fresh = view.row_state[MONITOR_SLOT][view.first_new :]
-            self._monitor(fresh, drawn(len(fresh), self.probability, view.rng))
+            self._arrivals += view.new_count
+            self._monitor(
+                view.row_state[MONITOR_SLOT][view.new], drawn(view.new_count, self.probability, view.rng)
+            )
 
     def on_results(self, found: ProbeResults, importance: Array | None = None) -> None:
         """Counts results; `importance` has that of each, if they differ."""
@@ -180,9 +181,7 @@ class LossMonitor(Stateful):
         where = []
         for view, rows in zip(found.views, found.rows, strict=True) if self.active else ():
             watch = (view.row_state[MONITOR_SLOT], rows, view.first_new, self._shadow, self._weight)
-            which, slots = shadow_rows.shadow_matches(
-                *watch, weights, depth, self._result_counts, self._count_moments
-            )
+            which, slots = shadow_matches(*watch, weights, depth, self._result_counts, self._count_moments)
             if len(which):
                 where.append((which, slots))
         return ShadowMatches(weights, depth, where)

@@ -75,7 +75,7 @@ class Ranking(Stateful, ABC):
         """Which of these results to return; None: all."""
         return None
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         """All probes of a sub-batch are done."""
         return None
 
@@ -94,7 +94,7 @@ class Ranking(Stateful, ABC):
             "has none"
         )
 
-    def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
+    def stream_models(self, views: Sequence[WindowView], budget: MemoryBudget) -> list[StreamModel] | None:
         """The learned model of each stream, for forecasts; None if the policy has none."""
         return None
 

@@ -29,13 +29,8 @@ class DecayedTime(Stateful):
         self.seconds = 0.0
 
     def advance(self, seconds: float, half_life: float, counted: float | None = None) -> float:
-        """Time passes; returns the factor by which every count decays.
-
-        Parameters
-        ----------
-        counted
-            Only the last `counted` seconds were observed; None: all.
-        """
+        """Time passes, of which only the last `counted` seconds were observed (None: all); returns the factor
+        by which every count decays."""
         decay = 0.5 ** (seconds / half_life)
         # Time decays while it passes: this integrates the decaying weight over the observed time.
         over = decay if counted is None else 0.5 ** (min(counted, seconds) / half_life)
@@ -100,7 +95,7 @@ class WindowDemand(Stateful):
 
     def on_arrival(self, view: WindowView) -> None:
         self._spans[view.stream] = view.window_length / 1e6
-        self._rates.add(view.stream, len(view) - view.first_new)
+        self._rates.add(view.stream, view.new_count)
 
     def end_sub_batch(self, views: Sequence[WindowView]) -> None:
         self._rates.advance(views[0].elapsed, HALF_LIFE * max(self._spans))

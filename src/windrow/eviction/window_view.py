@@ -24,7 +24,7 @@ class WindowView:
 
     stream: int
     ts: Array
-    join_columns: Sequence[Array]
+    join_columns: Mapping[str, Array]
     """In the order of `BoundQuery.join_columns`."""
     row_state: Mapping[str, Array]
     """Columns that the policy stores with each row; writable."""
@@ -49,6 +49,15 @@ class WindowView:
 
     def __len__(self) -> int:
         return len(self.ts)
+
+    @property
+    def new(self) -> slice:
+        """The rows that arrived in this sub-batch."""
+        return slice(self.first_new, len(self))
+
+    @property
+    def new_count(self) -> int:
+        return len(self) - self.first_new
 
     @property
     def exposure_stride(self) -> int:

@@ -19,30 +19,24 @@ class Argument(Operand):
 
     function: str
 
-    def refused(self, wanted: str) -> QueryError:
-        return QueryError(f"{self.function} takes {wanted}, got {self}")
+    def _checked(self, fits: bool, wanted: str) -> Value:
+        if not fits:
+            raise QueryError(f"{self.function} takes {wanted}, got {self}")
+        return self.value
 
     def number(self) -> Value:
-        if not is_number(self.type) and not pa.types.is_null(self.type):
-            raise self.refused("a number")
-        return self.value
+        return self._checked(is_number(self.type) or pa.types.is_null(self.type), "a number")
 
     def text(self) -> Value:
         if pa.types.is_null(self.type):
             return self.value.cast(pa.string())
-        if not is_text(self.type):
-            raise self.refused("a string")
-        return self.value
+        return self._checked(is_text(self.type), "a string")
 
     def moment(self) -> Value:
-        if not is_moment(self.type):
-            raise self.refused("a date or timestamp")
-        return self.value
+        return self._checked(is_moment(self.type), "a date or timestamp")
 
     def lists(self) -> Value:
-        if not is_list(self.type):
-            raise self.refused("a list")
-        return self.value
+        return self._checked(is_list(self.type), "a list")
 
     def constant_int(self) -> int:
         if not is_constant(self.value) or not pa.types.is_integer(self.type) or not self.value.is_valid:

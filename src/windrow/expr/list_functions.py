@@ -65,9 +65,9 @@ def element_type(left: Argument, right: Argument) -> pa.DataType:
 def sets_of(array: pa.Array, dtype: pa.DataType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(starts, sizes, elements): the distinct elements of each list as numbers, ascending and packed."""
     lists = _lists(array, pa.int64() if pt.is_null(dtype) else dtype)
-    words, valid = encode(lists.values)
-    keep = np.ones(len(words), bool) if valid is None else valid
-    return distinct(lists.starts, lists.lengths, words.view(np.int64), keep)
+    numbers, valid = encode(lists.values)
+    keep = np.ones(len(numbers), bool) if valid is None else valid
+    return distinct(lists.starts, lists.lengths, numbers.view(np.int64), keep)
 
 
 def _set_measure(measure: Callable[..., np.ndarray]) -> Callable[[Argument, Argument], Value]:

@@ -35,14 +35,10 @@ _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
 
 
 def parse(text: str, aliases: Sequence[str], functions: Collection[str] = ()) -> exp.Expression:
-    """Parses one expression and qualifies its columns.
+    """Parses one expression and qualifies its columns. Raises a QueryError if the text is not an expression,
+    or if a column has no stream or an unknown one.
 
     `functions` are the names of the user's own functions, which may be those of aggregates.
-
-    Raises
-    ------
-    QueryError
-        If the text is not an expression, or a column has no stream or an unknown one.
     """
     node = _parse(text)
     own = {name.lower() for name in functions}

@@ -68,12 +68,8 @@ def _replace(x: Argument, old: Argument, new: Argument) -> Value:
     return pc.replace_substring(x.text(), pattern=pattern, replacement=replacement) if pattern else x.text()
 
 
-def matching(call: Match) -> Callable[[Argument, Argument], Value]:
-    """A search for a pattern. Arrow takes only constants, so a column is searched by distinct pattern."""
-    return lambda x, pattern: _matches(call, x, pattern)
-
-
 def _matches(call: Match, x: Argument, pattern: Argument) -> Value:
+    """A search for a pattern. Arrow takes only constants, so a column is searched by distinct pattern."""
     value, patterns = x.text(), pattern.text()
     if is_constant(patterns):
         if not patterns.is_valid:
@@ -118,8 +114,8 @@ def _levenshtein(left: Argument, right: Argument) -> Value:
 
 
 LIKE = {
-    exp.Like: matching(pc.match_like),
-    exp.ILike: matching(partial(pc.match_like, ignore_case=True)),
+    exp.Like: partial(_matches, pc.match_like),
+    exp.ILike: partial(_matches, partial(pc.match_like, ignore_case=True)),
 }
 STRINGS: dict[str, Callable[..., Value]] = {
     "lower": _simple(pc.utf8_lower),
@@ -137,8 +133,8 @@ STRINGS: dict[str, Callable[..., Value]] = {
     "replace": _replace,
     "split": _split,
     "levenshtein": _levenshtein,
-    "contains": matching(pc.match_substring),
-    **dict.fromkeys(("starts_with", "startswith"), matching(pc.starts_with)),
-    **dict.fromkeys(("ends_with", "endswith"), matching(pc.ends_with)),
-    **dict.fromkeys(("regexp_like", "rlike"), matching(pc.match_substring_regex)),
+    "contains": partial(_matches, pc.match_substring),
+    **dict.fromkeys(("starts_with", "startswith"), partial(_matches, pc.starts_with)),
+    **dict.fromkeys(("ends_with", "endswith"), partial(_matches, pc.ends_with)),
+    **dict.fromkeys(("regexp_like", "rlike"), partial(_matches, pc.match_substring_regex)),
 }

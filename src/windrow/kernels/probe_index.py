@@ -94,11 +94,16 @@ def probe_hash(
     ts: Any,
     first: int,
     end: int,
+    by_time: Any,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
     """Follows LANES chains in turn, one link at a time. Pairs of one probe come in the order of its chain.
     Chains may begin with rows from position `end` on, which are not part of the window yet.
+
+    `by_time` leaves a chain at the first row that is too old. It is for windows ordered by time, and pays
+    only if the bounds are much narrower than the window: it reads the time of every row of a chain. None
+    does not, and is not even tested for, because numba compiles it apart.
 
     Invariant: lane_at[lane] is the next unread position of the chain of probe lane_probe[lane], and probes
     from `following` on have not begun.
@@ -126,6 +131,8 @@ def probe_hash(
             if i < 0:
                 continue
             p = lane_at[lane]
+            if by_time is not None and first <= p < end and ts[p] < oldest[i]:
+                p = -1
             if p >= first:
                 if p < end:
                     compared += 1

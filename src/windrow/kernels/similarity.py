@@ -48,12 +48,12 @@ def _sort(part: np.ndarray) -> None:
         part.sort()
         return
     for i in range(1, len(part)):
-        word = part[i]
+        value = part[i]
         j = i - 1
-        while j >= 0 and part[j] > word:
+        while j >= 0 and part[j] > value:
             part[j + 1] = part[j]
             j -= 1
-        part[j + 1] = word
+        part[j + 1] = value
 
 
 @njit(cache=True, nogil=True)

@@ -36,13 +36,6 @@ class Retention(Stateful):
     long: float
     share: float
 
-    @property
-    def mean(self) -> float:
-        return self.short + self.share * (self.long - self.short)
-
-    def __str__(self) -> str:
-        return f"{100 * self.share:.1f} % of the rows for {self.long:g}, the rest for {self.short:g}"
-
 
 @dataclass(frozen=True)
 class AgeCurve(Stateful):
@@ -95,20 +88,16 @@ class AgeCurve(Stateful):
         )
         return self.ages[before] + part * self.width
 
-    def envelope(self) -> tuple[Array, Array]:
-        """The upper concave envelope of `cumulative`: ages and values of its corners, from 0 on."""
-        return self._envelope
-
     def retention(self, mean: float) -> Retention:
         """The best retention times with this mean: a mix of the two ends of an envelope edge."""
-        corners, _ = self._envelope
+        corners, _ = self.envelope
         right = int(np.clip(np.searchsorted(corners, mean, side="right"), 1, len(corners) - 1))
         short, long = float(corners[right - 1]), float(corners[right])
         return Retention(short, long, min(max((mean - short) / (long - short), 0.0), 1.0))
 
     def results(self, mean: float | Array) -> Array:
         """The most results per row of any retention with this mean."""
-        return np.interp(mean, *self._envelope)
+        return np.interp(mean, *self.envelope)
 
     def priority(self, ages: Array) -> Array:
         """The highest rate at which rows of these ages can still yield results (s. 3.2.1): Priority(i) = max
@@ -149,7 +138,8 @@ class AgeCurve(Stateful):
         return stack[::-1], pieces[::-1]
 
     @cached_property
-    def _envelope(self) -> tuple[Array, Array]:
+    def envelope(self) -> tuple[Array, Array]:
+        """The upper concave envelope of `cumulative`: ages and values of its corners, from 0 on."""
         corners = self._walk[0]
         return _fixed(self.ages[corners]), _fixed(self.cumulative[corners])
 
@@ -171,13 +161,6 @@ class MemorySplit:
     memory: tuple[float, ...]
     retention: tuple[float, ...]
     recall: float
-
-    def __str__(self) -> str:
-        parts = (
-            f"stream {i}: {memory:,.0f} for a mean retention of {retention:g}"
-            for i, (memory, retention) in enumerate(zip(self.memory, self.retention, strict=True))
-        )
-        return f"recall {100 * self.recall:.1f} %; {', '.join(parts)}"
 
 
 def split(
@@ -203,15 +186,9 @@ def split(
     memory
         In bytes, or in rows without `bytes_per_row`.
     """
-    if not 0 < len(curves) == len(rates) or (bytes_per_row is not None and len(bytes_per_row) != len(curves)):
-        raise QueryError(f"split: one rate and one row size for each of {len(curves)} curves, got {rates}")
-    if not memory >= 0:
-        raise QueryError(f"split: memory must not be negative, got {memory}")
     sizes = np.ones(len(rates)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
-    costs = np.asarray(rates, dtype=float) * sizes
-    if not np.isfinite(costs).all() or (costs < 0).any():
-        raise QueryError(f"split: rates and row sizes must be numbers from 0 up, got {rates}, {sizes}")
-    return _Sharing(tuple(curves), np.asarray(rates, dtype=float), costs).split(memory)
+    per_second = np.asarray(rates, dtype=float)
+    return _Sharing(tuple(curves), per_second, per_second * sizes).split(memory)
 
 
 _ROUNDS, _GAIN = 200, 1e-5
@@ -255,7 +232,7 @@ class _Sharing:
 
     def _by_density(self, memory: float, among: Array) -> Array:
         """Memory by stream when the envelope edges of some streams are taken by results per byte."""
-        edges = [curve.envelope() for curve in self.curves]
+        edges = [curve.envelope for curve in self.curves]
         owner = np.repeat(np.arange(len(edges)), [len(ages) - 1 for ages, _ in edges])
         sizes = (self.costs * among)[owner] * np.concatenate([np.diff(ages) for ages, _ in edges])
         gains = (self.rates * among)[owner] * np.concatenate([np.diff(values) for _, values in edges])

@@ -17,7 +17,6 @@ from functools import cached_property
 from math import ceil, inf
 from typing import Any
 
-from windrow.errors import QueryError
 from windrow.model.stateful import Stateful
 
 _WHOLE = 1e-9
@@ -33,20 +32,6 @@ class BasicWindows(Stateful):
     lengths: tuple[float, ...]
     """Length of its basic windows; the last one is shorter if they do not divide the window."""
 
-    def __post_init__(self) -> None:
-        if len(self.sizes) != len(self.lengths):
-            raise QueryError(
-                f"basic windows: one length for each window, got {len(self.lengths)} for {len(self.sizes)}"
-            )
-        for stream, (size, length) in enumerate(zip(self.sizes, self.lengths, strict=True)):
-            if not 0 < size < inf:
-                raise QueryError(f"basic windows of stream {stream}: the window must be positive, got {size}")
-            if not 0 < length <= size:
-                raise QueryError(
-                    f"basic windows of stream {stream}: a length above 0 and up to the window's "
-                    f"{size:g}, got {length:g}"
-                )
-
     @cached_property
     def counts(self) -> tuple[int, ...]:
         """Number of logical basic windows per stream (n_i)."""
@@ -55,8 +40,6 @@ class BasicWindows(Stateful):
     @classmethod
     def equal(cls, sizes: Sequence[float], count: int) -> BasicWindows:
         """The same number of basic windows for each stream."""
-        if count < 1:
-            raise QueryError(f"basic windows: must be at least 1, got {count}")
         return cls(tuple(sizes), tuple(size / count for size in sizes))
 
 
@@ -74,14 +57,6 @@ class HarvestHop(Stateful):
     """Expected fraction of the window's matches found there: the yield factor (P_ij)."""
 
     def __post_init__(self) -> None:
-        if sorted(self.ranking) != list(range(len(self.ranking))) or not self.ranking:
-            raise QueryError(
-                f"harvest of stream {self.stream}: a ranking names each basic window once, got {self.ranking}"
-            )
-        if not 0 <= self.used <= len(self.ranking):
-            raise QueryError(
-                f"harvest of stream {self.stream}: 0 to {len(self.ranking)} basic windows, got {self.used}"
-            )
         nearest = round(self.used)
         if abs(self.used - nearest) < _WHOLE:
             object.__setattr__(self, "used", float(nearest))
@@ -177,17 +152,6 @@ class Harvest(Stateful):
     method: str = "everything"
     """How the harvest was found."""
 
-    def __post_init__(self) -> None:
-        for stream, direction in enumerate(self.directions):
-            if direction.arriving != stream:
-                raise QueryError(f"harvest: direction {stream} is of stream {direction.arriving}")
-            for hop in direction.hops:
-                if len(hop.ranking) != self.windows.counts[hop.stream]:
-                    raise QueryError(
-                        f"harvest: stream {hop.stream} has {self.windows.counts[hop.stream]} basic windows, "
-                        f"direction {stream} ranks {len(hop.ranking)}"
-                    )
-
     @cached_property
     def everything(self) -> bool:
         """Whether nothing is shed."""
@@ -207,13 +171,6 @@ class Harvest(Stateful):
     def recall(self) -> float:
         """Expected fraction of all results found; 1 if no result is expected."""
         return self.output / self.full_output if self.full_output > 0 else 1.0
-
-    def ages(self, arriving: int, hop: int) -> tuple[tuple[float, float], ...]:
-        """Ages to probe in the hop's window, in its unit, as in `HarvestHop.ages`."""
-        return self.directions[arriving].hops[hop].ages(self.windows)
-
-    def __str__(self) -> str:
-        return self.text([f"S{stream + 1}" for stream in range(len(self.directions))])
 
     def text(self, aliases: Sequence[str]) -> str:
         """A line per direction and window, as in GrubJoin's Figure 4, youngest rows at the left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -24,22 +24,11 @@ class Histogram:
     values: tuple[float, ...]
 
     @classmethod
-    def of_rates(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
-        """Average neighbours until there are few enough."""
-        return cls._thinned(low, width, values, lambda group: sum(group) / len(group))
-
-    @classmethod
-    def of_counts(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
-        """Sum neighbours until there are few enough."""
-        return cls._thinned(low, width, values, sum)
-
-    @classmethod
-    def _thinned(
-        cls, low: float, width: float, values: Sequence[float], merge: Callable[[Sequence[float]], float]
-    ) -> Histogram:
+    def of(cls, low: float, width: float, values: Sequence[float], averaged: bool) -> Histogram:
+        """Average or sum neighbours until there are few enough."""
         step = max(1, ceil(len(values) / MOST_SPANS))
         groups = [values[k : k + step] for k in range(0, len(values), step)]
-        return cls(low, width * step, tuple(map(merge, groups)))
+        return cls(low, width * step, tuple(sum(g) / (len(g) if averaged else 1) for g in groups))
 
 
 @dataclass(frozen=True)

@@ -86,16 +86,11 @@ class BoundQuery:
         return [sorted({w.stream for w in members}) for members in self._shared_keys]
 
     @property
-    def key_indexes(self) -> list[dict[int, int]]:
-        """Per stream: number of a shared join key to the index of a join column. A stream may have several
-        columns of a key; in a result they are equal, so one is enough."""
+    def key_names(self) -> list[dict[int, str]]:
+        """Per stream: number of a shared join key to the name of a join column. A stream may have several
+        columns of a key; in a result they are equal, so the first is enough."""
         return [
-            {
-                k: own.index(w)
-                for k, members in enumerate(self._shared_keys)
-                for w in members[::-1]
-                if w in own
-            }
+            {k: w.name for k, members in enumerate(self._shared_keys) for w in members[::-1] if w in own}
             for own in self.join_columns
         ]
 

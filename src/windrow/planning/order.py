@@ -31,17 +31,8 @@ SAME = 1 + 1e-9
 
 
 def choose_orders(stats: JoinStatistics, strategy: str, algorithm: str, tau: float = 0.0) -> Orders:
-    """For each arriving stream the full order of all streams, itself included.
-
-    Parameters
-    ----------
-    strategy
-        A name in `STRATEGIES`.
-    algorithm
-        "eager", "naive" or "general"; like the strategy, it is checked by the query.
-    tau
-        Time between executions, in the unit of the statistics; 0 for one per row.
-    """
+    """For each arriving stream the full order of all streams, itself included. `tau` is the time between
+    executions, in the unit of the statistics; 0 for one per row."""
     if len(stats) == 2 and algorithm == "eager":
         return {0: (0, 1), 1: (1, 0)}  # there is nothing to choose
     return STRATEGIES[strategy](stats, algorithm, tau)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from math import log2, prod
 from types import MappingProxyType
 
-from windrow.errors import WindrowError, unknown
-from windrow.model.access import PATHS
+from windrow.errors import WindrowError
 
 
 @dataclass(frozen=True)
@@ -26,19 +25,9 @@ class StreamStatistics:
     span: float
     """Length of the window in units of time; n / rate for a row window of n rows."""
     access: str = "scan"
-    """One of `PATHS`."""
+    """One of `PATHS` of `model/access.py`."""
     buckets: int | None = None
     """Buckets of a hash path; None for one per distinct value."""
-
-    def __post_init__(self) -> None:
-        if not self.rate >= 0:
-            raise WindrowError(f"statistics: a rate must not be negative, got {self.rate}")
-        if not self.span >= 0:
-            raise WindrowError(f"statistics: a span must not be negative, got {self.span}")
-        if self.access not in PATHS:
-            raise WindrowError(f"statistics: {unknown('access path', self.access, PATHS)}")
-        if self.buckets is not None and self.buckets < 1:
-            raise WindrowError(f"statistics: buckets must be a positive number, got {self.buckets}")
 
     @property
     def rows(self) -> float:
@@ -59,22 +48,10 @@ class JoinStatistics:
     """All other conditions: the streams that each one reads, and the probability that it holds."""
 
     def __post_init__(self) -> None:
-        known = set(range(len(self.streams)))
         object.__setattr__(self, "classes", tuple(MappingProxyType(dict(c)) for c in self.classes))
         for distinct in self.classes:
-            if not set(distinct) <= known:
-                raise WindrowError(
-                    f"statistics: class over streams {sorted(distinct)}, known {sorted(known)}"
-                )
             if not all(v >= 1 for v in distinct.values()):
                 raise WindrowError(f"statistics: a column has at least one value, got {dict(distinct)}")
-        for members, probability in self.others:
-            if not members <= known:
-                raise WindrowError(
-                    f"statistics: condition on streams {sorted(members)}, known {sorted(known)}"
-                )
-            if not 0 <= probability <= 1:
-                raise WindrowError(f"statistics: a selectivity lies in 0..1, got {probability}")
 
     def __len__(self) -> int:
         return len(self.streams)

@@ -15,7 +15,6 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.memory_models.sampling import AgeSample, SampledStream
 from windrow.model.policies.sampling import Uniform
 from windrow_lab.averages import pivot
 from windrow_lab.driver import drive
@@ -23,7 +22,7 @@ from windrow_lab.experiment import Claim, Row
 from windrow_lab.memory import JoinWorkload
 from windrow_lab.memory_samples import VALUES, WINDOW, Averaged
 from windrow_lab.memory_streams import BUCKETS, SHAPES, N, age_based, evenly
-from windrow_lab.memory_theory import FrequencySample
+from windrow_lab.memory_theory import AgeSample, FrequencySample
 from windrow_lab.plots import Lines
 from windrow_lab.sweep import swept
 
@@ -50,7 +49,7 @@ def measure(case: str, fraction: float, span: float, seed: int) -> Row:
     return {"measured": float(np.mean(held)) / trace.whole, "forecast": model.memory(fraction) / trace.whole}
 
 
-def _case(case: str, span: float, seed: int) -> tuple[JoinWorkload, SampledStream, Uniform]:
+def _case(case: str, span: float, seed: int) -> tuple[JoinWorkload, AgeSample | FrequencySample, Uniform]:
     if case in FREQUENCY:
         streams = Averaged.frequency(1.0, case.split()[1], span, seed)
         trace = streams.trace

@@ -233,7 +233,7 @@ class Evictor(Stateful):
         return WindowView(
             stream=stream,
             ts=ts,
-            join_columns=[window.column(column.name)[live] for column in self._join_columns[stream]],
+            join_columns={c.name: window.column(c.name)[live] for c in self._join_columns[stream]},
             row_state={name: window.column(_PREFIX + name)[live] for name, _ in self._row_state},
             first_new=window.position(self._starts[stream]) - window.first,
             window_length=window.covers,

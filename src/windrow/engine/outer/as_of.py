@@ -25,12 +25,14 @@ class NearestRows:
         self._match = match
         self._window = window
         self._newest = newest
-        self._which = np.empty(0, np.int64)
-        self._rows = np.empty(0, np.int64)
+        self.which = np.empty(0, np.int64)
+        """Combinations with a row, ascending."""
+        self.rows = np.empty(0, np.int64)
+        """The row chosen for each."""
 
     def add(self, which: Array, rows: Array) -> None:
         """Offer row `rows[k]` to combination `which[k]`."""
-        which, rows = np.concatenate([self._which, which]), np.concatenate([self._rows, rows])
+        which, rows = np.concatenate([self.which, which]), np.concatenate([self.rows, rows])
         distance, inside = self._distances(which, rows)
         which, rows, distance = which[inside], rows[inside], distance[inside]
         order = np.lexsort((distance, which))
@@ -38,11 +40,7 @@ class NearestRows:
         first = np.flatnonzero(np.diff(which, prepend=-1))
         best = np.repeat(distance[first], np.diff(first, append=len(which)))
         near = distance == best
-        self._which, self._rows = self._without_ties(which[near], rows[near])
-
-    def chosen(self) -> tuple[Array, Array]:
-        """Combinations, ascending, and the row chosen for each."""
-        return self._which, self._rows
+        self.which, self.rows = self._without_ties(which[near], rows[near])
 
     def _distances(self, which: Array, rows: Array) -> tuple[Array, Array]:
         """Distance of each row from its combination, and mask of the rows in the right direction."""

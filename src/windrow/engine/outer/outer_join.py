@@ -194,10 +194,10 @@ class Decider(Stateful):
             nearest = NearestRows(level.match, self._parts.windows[level.stream], partials.newest)
             for which, rows in search.run(partials):
                 nearest.add(which, rows)
-            which, rows = nearest.chosen()
-            matched[which] = True
-            if len(which):
-                yield from self._decide(self._extended(partials, level.stream, which, rows), k + 1)
+            matched[nearest.which] = True
+            if len(nearest.which):
+                chosen = self._extended(partials, level.stream, nearest.which, nearest.rows)
+                yield from self._decide(chosen, k + 1)
         else:
             wanted = self._wanted(partials, k)
             for which, rows in search.run(partials):
@@ -262,6 +262,7 @@ class Decider(Stateful):
         at = window.position(self.parked.rows[stream]) - window.first
         kept = alive[at]
         self.given_up += int(len(kept) - np.count_nonzero(kept))
+        # The rows that stay are stored anew, behind all rows so far.
         renumbered = window.number(window.end) + np.cumsum(alive) - 1
         self.parked = self.parked.with_rows(stream, renumbered[at]).where(kept)
 

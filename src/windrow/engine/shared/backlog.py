@@ -36,18 +36,8 @@ _MEMORY = 0.5
 
 
 class BacklogScheduler:
-    """Queues sub-batches and serves them by tier.
-
-    Parameters
-    ----------
-    schedule
-        Ranks the tiers.
-    seconds
-        Time limit of a call.
-    most
-        Maximum rows in the backlog; beyond it the deadline is exceeded. None for as many as the windows
-        hold besides.
-    """
+    """Queues sub-batches and serves them by tier, in `seconds` per call. More than `most` rows in the backlog
+    exceed that time; None for as many as the windows hold besides."""
 
     def __init__(self, schedule: Schedule, seconds: float, most: int | None = None) -> None:
         self.schedule = schedule
@@ -153,6 +143,7 @@ class BacklogScheduler:
         ranks = self._prepare(join, router)
         used = 0.0
         while (unit := self._next(ranks, top, endless=budget == np.inf)) is not None:
+            # Past the deadline, go on only while too many rows wait.
             if used >= budget and self._fits(windows, top):
                 break
             number, to = unit

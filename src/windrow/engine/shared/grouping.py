@@ -93,11 +93,11 @@ def signature(query: Query) -> dict[str, Any]:
 def difference(one: Query, other: Query) -> str | None:
     """Why two queries cannot share a join; None if they can."""
     mine, theirs = signature(one), signature(other)
-    told = {"on": "predicates", "windows": "kinds of windows", "within": "windows", "how": "kinds of join"}
+    named = {"on": "predicates", "windows": "kinds of windows", "within": "windows", "how": "kinds of join"}
     for key in mine:
         if mine[key] != theirs[key]:
             shown = "" if key == "functions" else f": {_shown(mine[key])} and {_shown(theirs[key])}"
-            return f"different {told.get(key, key)}{shown}"
+            return f"different {named.get(key, key)}{shown}"
     return None
 
 
@@ -119,8 +119,8 @@ class QueryGroup:
         for name, s in self.subscriptions.items():
             windows = ", ".join(f"{a} {w}" for a, w in zip(s.query.aliases, s.windows, strict=True))
             kept = [*split_by_stream(s.query).above, *([s.where] if s.where else [])]
-            told = f"  {name}: {windows}" + (f"; where {' and '.join(kept)}" if kept else "")
-            lines.append(told + (f"; select {', '.join(s.select)}" if s.select else ""))
+            line = f"  {name}: {windows}" + (f"; where {' and '.join(kept)}" if kept else "")
+            lines.append(line + (f"; select {', '.join(s.select)}" if s.select else ""))
         return "\n".join(lines)
 
 

@@ -38,13 +38,7 @@ class TakenName(Stateful):
 
 
 class QueryNames(Stateful):
-    """Names taken by the queries of all joins.
-
-    Parameters
-    ----------
-    joins
-        Per join, the names of its initial queries.
-    """
+    """Names taken by the queries of all joins; at first those of each join's initial queries."""
 
     saved = ("taken",)
 

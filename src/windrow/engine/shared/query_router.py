@@ -54,15 +54,8 @@ class ArrivalCounts:
 
 
 class QueryRouter:
-    """Routes results to queries.
-
-    Parameters
-    ----------
-    bound
-        The join over the largest windows of all queries.
-    defer
-        Receives the rows of each sub-batch if they are probed later; see `backlog.py`.
-    """
+    """Routes results of the join over the largest windows of all queries. `defer` receives the rows of each
+    sub-batch if they are probed later; see `backlog.py`."""
 
     schema = pa.schema([])
 
@@ -100,7 +93,7 @@ class QueryRouter:
         self.tiers = tiers
         wanted = referenced_columns(bounds, self.result_schemas)
         for members in self._bound.hashed:
-            for alias, name in (key for word in members for key in references(word.node)):
+            for alias, name in (key for column in members for key in references(column.node)):
                 if alias in wanted and name not in wanted[alias]:
                     wanted[alias].append(name)
         self._columns = [wanted.get(alias, []) for alias in self._bound.query.aliases]
@@ -184,11 +177,11 @@ class QueryRouter:
         if not self._counts_rows:
             return distances
         last = np.max([w.column(SEQ)[r] for w, r in zip(windows, rows, strict=True)], axis=0)
-        for stream, coming in enumerate(self.arrival_counts):
-            if coming is not None:
+        for stream, counts in enumerate(self.arrival_counts):
+            if counts is not None:
                 rank, key = (windows[stream].column(name)[rows[stream]] for name in (RANK, KEY))
                 count = np.empty(len(last), np.int64)
-                result_routing.count_before(key, last, coming.before, coming.seqs, coming.starts, count)
+                result_routing.count_before(key, last, counts.before, counts.seqs, counts.starts, count)
                 distances[stream] = count - rank
         return distances
 

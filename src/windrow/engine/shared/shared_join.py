@@ -38,23 +38,9 @@ MOST_REASONS = 100
 
 
 class SharedJoin:
-    """A join shared by several queries.
-
-    Parameters
-    ----------
-    subscriptions
-        Name to query; they must be able to share a join (see `grouping.group_queries`).
-    schedule
-        "lwo", "swf" or "greedy": what is served first when time is short.
-    deadline
-        Time limit of a call, such as "2 seconds"; None: a call finishes all its rows. So does every call of
-        an outer, semi, anti or as-of join.
-    max_backlog
-        Maximum rows in the backlog; beyond it the deadline is exceeded. None: as many as the windows hold
-        besides.
-    clock
-        Seconds, for response times and for how much work fits the deadline.
-    """
+    """A join shared by several queries, which must be able to share it (see `grouping.group_queries`). The
+    other parameters are those of `SharedOperator`; a deadline does not apply to outer, semi, anti and as-of
+    joins."""
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ class WindowTiers:
     def of(cls, windows: Iterable[Windows]) -> WindowTiers:
         different = list(dict.fromkeys(windows))
         plain = np.array([[w.size for w in each] for each in different], np.int64)
+        # As fractions of the largest, windows in microseconds and in rows can be added.
         order = np.argsort((plain / plain.max(axis=0)).sum(axis=1), kind="stable")
         plain = plain[order]
         sizes = tuple(np.unique(column) for column in plain.T)
@@ -88,6 +89,7 @@ class WindowTiers:
         if self.nested:
             first = np.empty(ranks.shape[1], np.int64)
             result_routing.first_of_nested(ranks, self.size_ranks, first)
+            # An output also takes what the smaller ones inside it take.
             counts = np.cumsum(np.bincount(first, minlength=len(self) + 1))[: len(self)]
         else:
             result_routing.count_taken(ranks, self.size_ranks, counts)

@@ -32,14 +32,8 @@ MEMORY = 1 - 1 / 256
 
 
 class ExpectedResults(Stateful):
-    """
-    Parameters
-    ----------
-    given
-        Alias to results by value of the key; None: learned.
-    width, half_life
-        Parameters of the key rates; half-life in windows.
-    """
+    """`given` maps an alias to results by value of the key; None: learned from key rates, whose half-life is
+    in windows."""
 
     saved = ("_rates", "_total", "_rows")
 
@@ -87,8 +81,8 @@ class ExpectedResults(Stateful):
         return super().dump() if self._given is None else {}
 
 
-def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array]]:
-    """Per stream: the number of the key's join column, the encoded values in order, and their results."""
+def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[str, Array, Array]]:
+    """Per stream: the name of the key's join column, the encoded values in order, and their results."""
     aliases = bound.query.aliases
     if len(bound.classes) != 1:
         raise QueryError(f"needs one equality in the predicate, got {len(bound.classes)}", EXPECTED)
@@ -98,13 +92,12 @@ def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array
         if column is None:
             raise QueryError(f"stream '{alias}' is not part of the equality", EXPECTED)
         results: Mapping[object, float] = given.get(alias) or {}
-        kind = pa.array([], column.type).type
         try:
-            values = pa.array(list(results), kind)
+            values = pa.array(list(results), column.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise QueryError(f"'{alias}': {error}; give values of {column}", EXPECTED) from None
         numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)
         order = np.argsort(numbers)
         counted = np.array([*results.values()] or [0.0], np.float64)
-        found.append((bound.join_columns[stream].index(column), numbers[order], counted[order]))
+        found.append((column.name, numbers[order], counted[order]))
     return found

@@ -94,6 +94,7 @@ class KeyIntensity(Stateful):
         own, met = self._own(j), np.zeros((len(keys), 2 * count + 2))
         key_intensity.key_features(*self._counts, keys.view(np.int64), len(self._half_lives), own.start, met)
         met[:, own] *= self._warm_up
+        # The exposure since the last observation counts once, for the first of these arrivals.
         met[0, count:-1], met[:, -1] = self._exposure[j], each
         self._observations[j, (self._observed[j] + np.arange(len(met))) % OBSERVED] = met
         self._observed[j] += len(met)
@@ -228,7 +229,7 @@ class KeyIntensities(Stateful):
     clocks = ("_until",)
 
     def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
-        self._columns = bound.key_indexes
+        self._columns = bound.key_names
         self._intensities = [KeyIntensity(streams, width) for streams in bound.key_streams]
         self._half_life = half_life
         self._until: int | None = None
@@ -267,7 +268,7 @@ class KeyIntensities(Stateful):
         for view in views:
             for key, column in self._columns[view.stream].items():
                 wanted = self._intensities[key].sample_size(view.stream, since)
-                step = max(every, -(-(len(view) - view.first_new) // max(wanted, 1)))
+                step = max(every, -(-view.new_count // max(wanted, 1)))
                 keys = view.join_columns[column][view.first_new :: step]
                 self._intensities[key].observe(view.stream, keys, step)
 

@@ -56,20 +56,13 @@ class CountSketch(Stateful):
 
 
 class KeyRates(Stateful):
-    """
-    Parameters
-    ----------
-    width
-        Cells of a sketch.
-    half_life
-        Half-life of the counts, in windows.
-    """
+    """Sketches of `width` cells; the half-life of the counts is in windows."""
 
     saved = ("_sketches", "_time", "_until", "_spans")
     clocks = ("_until",)
 
     def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
-        self._columns, self._streams = bound.key_indexes, bound.key_streams
+        self._columns, self._streams = bound.key_names, bound.key_streams
         self._sketches = {
             (key, stream): CountSketch(width)
             for key, streams in enumerate(self._streams)

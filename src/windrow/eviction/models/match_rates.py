@@ -81,19 +81,8 @@ class MatchRates(Stateful):
 
 
 class MatchRateModel(Stateful):
-    """The match rates of one stream.
-
-    Parameters
-    ----------
-    age_bins
-        Number of age bins.
-    half_life
-        Half-life of the counts, in windows.
-    scored
-        Whether rows have scores.
-    steep
-        The largest power of the score by which match rates may differ from scores.
-    """
+    """The match rates of one stream. The half-life of the counts is in windows. `steep` is the largest power
+    of the score by which match rates may differ from scores, where rows are `scored`."""
 
     saved = (
         "_results", "_exposure", "_center", "_span", "_singleton_rate", "_arrivals", "_time",
@@ -141,15 +130,8 @@ class MatchRateModel(Stateful):
         span: float,
         each: float = 1.0,
     ) -> None:
-        """Rows with these scores and event times were held for the last `seconds`.
-
-        Parameters
-        ----------
-        passed
-            Seconds since the last call.
-        span
-            Seconds of the window.
-        """
+        """Rows with these scores and event times were held for the last `seconds`, of those `passed` since
+        the last call. `span` is the window in seconds."""
         self._span = span
         self._decay(passed, seconds)
         self._recenter(scores)
@@ -238,6 +220,7 @@ class MatchRateModel(Stateful):
         """By score bin: its factor and its fraction of the arriving rows; and the scores between the bins.
         Before there is a scale, all rows are in bin 0."""
         middle, reach, _ = self._scale
+        # In the bits of a 32-bit float a doubling is 2^23, and edges lie half a bin from the middles.
         between = middle + ((np.arange(2 * reach) + 0.5 - reach) * 2.0**23).astype(np.int32)
         edges = np.maximum(between, 0).view(np.float32)
         if middle == 0:
@@ -318,5 +301,6 @@ def fit(found: Array, exposure: Array, predicted: Array, steep: int = 1, width: 
     mean = predicted.mean(axis=1)
     by_score, both = by_score * mean, both * predicted / mean[:, np.newaxis]
     total = exposure.sum()
+    # Factors of score bins average 1 over the rows observed, so that `by_age` is the curve of all rows.
     level = (exposure.sum(axis=1) @ by_score) / total if total > 0 else by_score.mean()
     return MatchRates(by_age * level, by_score / level, both, width)

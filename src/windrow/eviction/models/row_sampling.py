@@ -65,10 +65,9 @@ class RowIds(Stateful):
         """Writes the row state of the new rows."""
         if self._key is None:
             self._key = int(view.rng.integers(1 << 62))
-        fresh, streams = len(view) - view.first_new, len(self._count)
-        numbers = self._count[view.stream] + np.arange(fresh)
-        view.row_state[ROW][view.first_new :] = numbers * streams + view.stream
-        self._count[view.stream] += fresh
+        numbers = self._count[view.stream] + np.arange(view.new_count)
+        view.row_state[ROW][view.new] = numbers * len(self._count) + view.stream
+        self._count[view.stream] += view.new_count
 
     def of(self, view: WindowView, rows: Array | slice) -> Array:
         """The identities of these rows."""
@@ -76,7 +75,7 @@ class RowIds(Stateful):
 
     def keys(self, view: WindowView, rows: Array | slice = slice(None)) -> RowKeys:
         """What identifies these rows."""
-        column = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
+        column = next(iter(view.join_columns.values()), view.ts).view(np.int64)
         return RowKeys(self._key or 0, view.row_state[ROW][rows], view.ts[rows], column[rows])
 
     def draw(self, view: WindowView, number: int) -> Array:
@@ -126,15 +125,8 @@ class SampleTotals(ResultSums):
         """The number of results of a row, sampled or not, summed over rows; and its square."""
 
     def add_quality(self, known: Quality, sampling: float, beyond: float = 1.0) -> Quality:
-        """Adds the estimate to `known`.
-
-        Parameters
-        ----------
-        sampling
-            The current sampling fraction of the results.
-        beyond
-            How many rows a monitored row represents; infinite if no row is monitored.
-        """
+        """Adds the estimate to `known`. `sampling` is the current sampling fraction of the results, `beyond`
+        how many rows a monitored row represents, infinite if none is monitored."""
         known = replace(
             known,
             sampling_fraction=sampling,
@@ -178,21 +170,21 @@ class Sampler(Stateful):
         """Numbers the new rows; returns their identities."""
         self.ids.number(view)
         self.demand.on_arrival(view)
-        self._rows += len(view) - view.first_new
-        return self.ids.of(view, slice(view.first_new, len(view)))
+        self._rows += view.new_count
+        return self.ids.of(view, view.new)
 
     def end_sub_batch(self, views: Sequence[WindowView]) -> bool:
         """A sub-batch ends; returns whether rates are known."""
         self.demand.end_sub_batch(views)
         return self.demand.known
 
-    def revision_due(self, views: Sequence[WindowView], room: MemoryBudget) -> bool:
+    def revision_due(self, views: Sequence[WindowView], budget: MemoryBudget) -> bool:
         """Whether probabilities are to be revised at the end of this sub-batch."""
-        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
-        self._filling = self._filling and held < FILLING * room.size
+        held = sum(cost * len(view) for cost, view in zip(budget.costs, views, strict=True))
+        self._filling = self._filling and held < FILLING * budget.size
         if self._filling or not held:
             return False
-        fit = room.size * sum(map(len, views)) / held
+        fit = budget.size * sum(map(len, views)) / held
         if self._rows < max(LEAST_ROWS, fit / REVISIONS):
             return False
         self._rows = 0

@@ -8,7 +8,6 @@ beyond, until it expires. With q = 1 - p that is  q^d T(n) + 1 - q^d,  where T i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import row_sampling
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.memory_models.sampling import AgeSample, rounded_counts
+from windrow.memory_models.sampling import mean_residence, rounded_counts
 from windrow.model.policies.sampling import Uniform
 from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
@@ -32,39 +31,12 @@ MANY = 1000.0
 """Above this number of results per row, the number need not be exact."""
 
 
-class YieldModel(Stateful, ABC):
-    uses_results = False
-    """Whether it learns from the results of monitored rows."""
-
-    @abstractmethod
-    def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
-        """Results to expect of each new row."""
-
-    def on_results(self, view: WindowView, rows: Array, times: Array) -> None:
-        """These monitored rows found a result each at these event times."""
-        return None
-
-    @abstractmethod
-    def end_sub_batch(
-        self, views: Sequence[WindowView], monitored: Sequence[Array], demand: WindowDemand
-    ) -> None:
-        """A sub-batch ends; `monitored` has the monitored rows of each view."""
-
-    @abstractmethod
-    def residence_fraction(self, stream: int, p: float) -> float:
-        """The fraction of its window a row of the stream stays on average."""
-
-    def age_curves(self) -> Sequence[AgeCurve]:
-        """The age curve of each stream, if the model uses them."""
-        return ()
-
-
 def results_beyond_bound(results: Array | float, reach: float) -> Any:
     """How many results are followed beyond the expected number."""
     return reach * np.sqrt(results)
 
 
-class KeyYield(YieldModel):
+class KeyYield(Stateful):
     """The frequency model."""
 
     saved = ("_expected", "_recent")
@@ -75,14 +47,13 @@ class KeyYield(YieldModel):
         self._recent = RecentSizes(len(bound.query.aliases))
         self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(bound.query.aliases)
         """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
-        self._last = [(-1.0, 0.0)] * len(bound.query.aliases)
-        """Per stream, the last p and its result: memory and its variance ask for the same p."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
+        """Results to expect of each new row."""
         self._expected.on_arrival(view)
-        results = self._expected.of(view, slice(view.first_new, len(view)), demand.span(view.stream))
+        results = self._expected.of(view, view.new, demand.span(view.stream))
         self._recent.add(view.stream, results)
-        self._samples[view.stream], self._last[view.stream] = None, (-1.0, 0.0)
+        self._samples[view.stream] = None
         return results
 
     def end_sub_batch(
@@ -91,11 +62,7 @@ class KeyYield(YieldModel):
         self._expected.end_sub_batch(views[0].now)
 
     def residence_fraction(self, stream: int, p: float) -> float:
-        if self._last[stream][0] != p:
-            self._last[stream] = (p, self._residence_fraction(stream, p))
-        return self._last[stream][1]
-
-    def _residence_fraction(self, stream: int, p: float) -> float:
+        """The fraction of its window a row of the stream stays on average."""
         sample = self._samples[stream]
         if sample is None:
             n = self._recent.outline(stream)
@@ -107,11 +74,10 @@ class KeyYield(YieldModel):
         return row_sampling.residence_fraction(*sample, p) if p > 0 else 0.0
 
 
-class AgeYield(YieldModel):
+class AgeYield(Stateful):
     """The age model: all rows of a stream find the same number of results, by its age curve."""
 
     saved = ("_learned", "_curves")
-    uses_results = True
 
     def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
@@ -122,15 +88,17 @@ class AgeYield(YieldModel):
         self._curves = [AgeCurve((0.0,), 1.0) for _ in self._aliases]
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
-        return np.full(len(view) - view.first_new, self._results(view.stream, demand.span(view.stream)))
+        return np.full(view.new_count, self._results(view.stream, demand.span(view.stream)))
 
     def on_results(self, view: WindowView, rows: Array, times: Array) -> None:
+        """These monitored rows found a result each at these event times."""
         stored = np.ones(len(rows), bool)
         self._learned[view.stream].add_results(no_scores(view, rows), view.ts[rows], times, stored)
 
     def end_sub_batch(
         self, views: Sequence[WindowView], monitored: Sequence[Array], demand: WindowDemand
     ) -> None:
+        """A sub-batch ends; `monitored` has the monitored rows of each view."""
         now, seconds = views[0].now, views[0].elapsed
         for view, rows in zip(views, monitored, strict=True):
             span = demand.span(view.stream)
@@ -148,7 +116,8 @@ class AgeYield(YieldModel):
             # Only q^n matters then: n results of probability p equal MANY results of a higher probability.
             p, few = -np.expm1(np.log1p(-min(p, 1 - 1e-12)) * curve.n / MANY), MANY / curve.n
             curve = AgeCurve(tuple(rate * few for rate in curve.rates), curve.width)
-        return within * AgeSample(curve, 1 / curve.window).memory(p) + 1 - within
+        stay = mean_residence(curve, p) * (1 / curve.window)
+        return within * stay + 1 - within
 
     def _results(self, stream: int, span: float) -> float:
         """Expected results of a row; learned ones count one result more than was seen."""
@@ -168,7 +137,7 @@ class AgeYield(YieldModel):
         return tuple(self._curves)
 
 
-def make_yield_model(policy: Uniform, bound: BoundQuery) -> YieldModel:
+def make_yield_model(policy: Uniform, bound: BoundQuery) -> KeyYield | AgeYield:
     """The model that the policy names; by default by key if the streams share one."""
     shared = bool(bound.classes)
     if policy.model == "frequency" and not shared:

@@ -49,22 +49,21 @@ class AgeRanking(Ranking):
 
     def on_arrival(self, view: WindowView) -> None:
         if view.learning:
-            fresh = slice(view.first_new, len(view), view.learn_stride)
-            self._learned.on_arrival(view, no_scores(view, fresh))
+            new = slice(view.first_new, len(view), view.learn_stride)
+            self._learned.on_arrival(view, no_scores(view, new))
         if self.row_state:
-            fresh = slice(view.first_new, len(view))
-            view.row_state[RETENTION][fresh] = self._deal(view.stream, len(view) - view.first_new)
+            view.row_state[RETENTION][view.new] = self._deal(view.stream, view.new_count)
 
     def on_results(self, found: ProbeResults) -> None:
         self._learned.on_results(found, no_scores)
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         self._learned.end_sub_batch(views, no_scores)
         self._curves = [self._curve(view) for view in views]
         now = views[0].now
         if self.row_state and now >= self._next_plan:
             self._next_plan = now + max(view.window_length for view in views) // self._policy.age_bins
-            means = self._means(room)
+            means = self._means(budget)
             self._retention = [c.retention(mean) for c, mean in zip(self._curves, means, strict=True)]
 
     def priorities(self, view: WindowView) -> Array:
@@ -76,23 +75,23 @@ class AgeRanking(Ranking):
             rank = np.where(overdue >= 0, -1.0 - overdue, rank)
         return rank
 
-    def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
+    def stream_models(self, views: Sequence[WindowView], budget: MemoryBudget) -> list[StreamModel] | None:
         one, rates = np.ones(1), [model.rate for model in self._learned.models]
-        known = zip(map(self._curve, views), rates, room.costs, strict=True)
+        known = zip(map(self._curve, views), rates, budget.costs, strict=True)
         return [StreamModel(curve, rate, cost, one, one) for curve, rate, cost in known]
 
     def age_curves(self) -> Sequence[AgeCurve]:
         return tuple(self._curves)
 
-    def _means(self, room: MemoryBudget) -> Sequence[float]:
+    def _means(self, budget: MemoryBudget) -> Sequence[float]:
         """Mean retention in seconds that fits into the memory of each stream."""
         rates = [model.rate for model in self._learned.models]
         if self._policy.split == "shared":
-            return split(self._curves, rates, room.size, room.costs).retention
-        groups = memory_groups(self._policy.split, room.size, self._aliases)
+            return split(self._curves, rates, budget.size, budget.costs).retention
+        groups = memory_groups(self._policy.split, budget.size, self._aliases)
         return [
             memory / max(rate * cost, 1e-9)
-            for (_, memory), rate, cost in zip(groups, rates, room.costs, strict=True)
+            for (_, memory), rate, cost in zip(groups, rates, budget.costs, strict=True)
         ]
 
     def _deal(self, stream: int, count: int) -> Array:

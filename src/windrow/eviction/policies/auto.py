@@ -68,15 +68,15 @@ class AutoRanking(ImportanceAwareRanking):
         if view.learn_stride:
             scores = self._score(view, slice(view.first_new, len(view), view.learn_stride), counted=False)
             if self._stored[view.stream] and view.learn_stride == 1:
-                view.row_state[SCORE][view.first_new :] = scores
+                view.row_state[SCORE][view.new] = scores
             self._learned.on_arrival(view, scores)
 
     def on_results(self, found: ProbeResults) -> Array | None:
         self._learned.on_results(found, self._recent_scores)
         return super().on_results(found) if self._valued else None
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        super().end_sub_batch(views, room)
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
+        super().end_sub_batch(views, budget)
         every = views[0].learn_stride
         self._learned.end_sub_batch(views, self._recent_scores)
         if every and self._scored:
@@ -141,10 +141,10 @@ class AutoRanking(ImportanceAwareRanking):
     def scores(self, view: WindowView, rows: Array) -> Array:
         return self._score(view, rows)
 
-    def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
+    def stream_models(self, views: Sequence[WindowView], budget: MemoryBudget) -> list[StreamModel] | None:
         return [
             StreamModel(learned.rates().curve, learned.rate, cost, *learned.groups())
-            for learned, cost in zip(map(self._fit, range(len(views))), room.costs, strict=True)
+            for learned, cost in zip(map(self._fit, range(len(views))), budget.costs, strict=True)
         ]
 
     def age_curves(self) -> Sequence[AgeCurve]:

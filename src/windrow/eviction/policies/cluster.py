@@ -63,12 +63,11 @@ class ClusterRanking(Ranking):
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView) -> None:
-        fresh = slice(view.first_new, len(view))
         who = self._sampler.on_arrival(view)
-        chance = self._chances(self._measured(view, fresh), view.stream)
+        chance = self._chances(self._measured(view), view.stream)
         drawn = uniforms(who, 0)
         weight = np.divide(1.0, chance, out=np.zeros(len(chance)), where=drawn < chance)
-        view.row_state[WEIGHT][fresh] = weight
+        view.row_state[WEIGHT][view.new] = weight
 
     def select(self, found: ProbeResults) -> Selection:
         views, last = found.views, completing_stream(found)
@@ -87,14 +86,14 @@ class ClusterRanking(Ranking):
         sums[0, FOUND] += np.count_nonzero(chosen)
         return Selection(chosen, weight[chosen], cluster[chosen])
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         if not self._sampler.end_sub_batch(views):
             return
         if self._sizes:
             self._sizes.end_sub_batch(views[0].now)
         fixed = self._policy.p is not None and self._sizes is None
-        if not fixed and self._sampler.revision_due(views, room):
-            self._revise(views, room)
+        if not fixed and self._sampler.revision_due(views, budget):
+            self._revise(views, budget)
 
     def exhausted(self, view: WindowView) -> Array:
         return view.row_state[WEIGHT] == 0
@@ -119,14 +118,14 @@ class ClusterRanking(Ranking):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _measured(self, view: WindowView, fresh: slice) -> Array:
+    def _measured(self, view: WindowView) -> Array:
         """Sizes of the new rows; stores them."""
         if self._sizes is None:
-            return np.ones(len(view) - view.first_new)
+            return np.ones(view.new_count)
         self._sizes.on_arrival(view)
-        sizes = self._sizes.relative(self._sizes.of(view, fresh, self._sampler.demand.span(view.stream)))
+        sizes = self._sizes.relative(self._sizes.of(view, view.new, self._sampler.demand.span(view.stream)))
         self._recent.add(view.stream, sizes)
-        view.row_state[SIZE][fresh] = sizes
+        view.row_state[SIZE][view.new] = sizes
         return sizes
 
     def _size(self, view: WindowView) -> Array:
@@ -136,10 +135,10 @@ class ClusterRanking(Ranking):
         """Sizes of recent rows."""
         return np.ones(1) if self._sizes is None else self._recent.of(stream)
 
-    def _revise(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def _revise(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         """Sets the level that fills the memory in the long run."""
-        costs = row_costs(room.costs)
-        for streams, memory in self._sampler.groups(room.size):
+        costs = row_costs(budget.costs)
+        for streams, memory in self._sampler.groups(budget.size):
             sizes, counts = [], []
             for s in streams:
                 recent = self._recent_sizes(s)

@@ -37,11 +37,11 @@ class FrequencyRanking(Ranking):
     def on_arrival(self, view: WindowView) -> None:
         if view.learn_stride:
             if self._keys.settled:
-                step = max(1, (len(view) - view.first_new) // SOME)
+                step = max(1, view.new_count // SOME)
                 self._recent.add(view.stream, self._keys.rates(view, slice(view.first_new, len(view), step)))
             self._keys.on_arrival(view, view.learn_stride)
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         if views[0].learn_stride:
             self._keys.end_sub_batch(views[0].now, views[0].elapsed)
 
@@ -51,13 +51,13 @@ class FrequencyRanking(Ranking):
     def scores(self, view: WindowView, rows: Array) -> Array:
         return self._keys.rates(view, rows)
 
-    def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
+    def stream_models(self, views: Sequence[WindowView], budget: MemoryBudget) -> list[StreamModel] | None:
         known = []
         for view in views:
             rates = self._recent.of(view.stream)
             found, shares, edges = groups(rates, np.ones(len(rates)))
             span = view.window_length / 1e6
             rate = self._keys.rows_per_second(view.stream)
-            cost = room.costs[view.stream]
+            cost = budget.costs[view.stream]
             known.append(StreamModel(AgeCurve((span,), span), rate, cost, found, shares, edges))
         return known

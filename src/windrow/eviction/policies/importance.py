@@ -16,13 +16,13 @@ import numpy as np
 from windrow.errors import Option, placed
 from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwareRanking
 from windrow.eviction.policies.importance_function import ImportanceFunction
-from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.rates import HALF_LIFE, ArrivalRates
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels import importance_priority
 from windrow.model.metrics import Quality
 from windrow.model.policies.importance import Greedy, Importance
+from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
@@ -41,6 +41,8 @@ DECAY = 0.5
 PENALTY = 5.0
 """What a row without a match for the residence time loses, in units of the priority of a row of mean
 importance with one match in that time."""
+SMOOTHING = 1 / 16
+"""Weight of the newest evaluation."""
 
 
 class SizeRanking(Ranking):
@@ -61,6 +63,48 @@ class GreedyRanking(ImportanceAwareRanking):
 
     def priorities(self, view: WindowView) -> Array:
         return self.importance(view) + TINY * self.mean * _part_of_window(view, self.now)
+
+
+class RecomputeSchedule(Stateful):
+    """When residence priorities are recomputed (iJoin, section 4.8), per stream.
+
+    Successive: at every load-shedding decision. k-successive: at every k-th. Adaptive: when the quality of
+    the join, the importance of its results per evaluation, has fallen by more than a tolerated fraction since
+    priorities were last computed. Evaluations differ by chance, most where results are few, so the quality is
+    smoothed over several of them."""
+
+    saved = ("recomputed", "_decisions", "_quality", "_best")
+
+    def __init__(self, kind: str, k: int, tolerance: float, streams: int) -> None:
+        self.kind = kind
+        self.recomputed = 0
+        """Recomputations so far, over all streams."""
+        self._k = k
+        self._tolerance = tolerance
+        self._decisions = [0] * streams
+        self._quality = 0.0
+        self._best: list[float | None] = [None] * streams
+        """The highest quality since the last recomputation; None before the first."""
+
+    def evaluated(self, importance: float) -> None:
+        """Records the total importance of an evaluation's results."""
+        self._quality += SMOOTHING * (importance - self._quality)
+        self._best = [None if best is None else max(best, self._quality) for best in self._best]
+
+    def due(self, stream: int) -> bool:
+        """Whether priorities must be recomputed for the next load-shedding decision."""
+        self._decisions[stream] += 1
+        if self.kind == "successive":
+            due = True
+        elif self.kind == "k-successive":
+            due = self._decisions[stream] % self._k == 1 % self._k
+        else:
+            best = self._best[stream]
+            due = best is None or self._quality < best * (1 - self._tolerance)
+        if due:
+            self.recomputed += 1
+            self._best[stream] = self._quality
+        return due
 
 
 class ImportanceRanking(ImportanceAwareRanking):
@@ -86,19 +130,19 @@ class ImportanceRanking(ImportanceAwareRanking):
 
     def on_arrival(self, view: WindowView) -> None:
         super().on_arrival(view)
-        view.row_state[MATCHED][view.first_new :] = view.ts[view.first_new :]
+        view.row_state[MATCHED][view.new] = view.ts[view.new]
         if self._keeps_priorities:
-            view.row_state[PRIORITY][view.first_new :] = self._first_priority(view)
+            view.row_state[PRIORITY][view.new] = self._first_priority(view)
 
     def on_results(self, found: ProbeResults) -> Array | None:
         for view, rows in zip(found.views, found.rows, strict=True):
             self._match(view, rows, found.newest)
         return super().on_results(found)
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        super().end_sub_batch(views, room)
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
+        super().end_sub_batch(views, budget)
         for view in views:
-            self._arrivals.add(view.stream, len(view) - view.first_new)
+            self._arrivals.add(view.stream, view.new_count)
         self._arrivals.advance(views[0].elapsed, HALF_LIFE * max(view.window_length for view in views) / 1e6)
         self._schedule.evaluated(self.total - self._judged)
         self._judged = self.total
@@ -160,7 +204,7 @@ class ImportanceRanking(ImportanceAwareRanking):
             return self._policy.initial
         if self._initial is not None and view.stream in self._initial.streams:
             return self._initial.of(view, view.first_new, view.first_new)[0]
-        return self.importance(view)[view.first_new :]
+        return self.importance(view)[view.new]
 
 
 def _part_of_window(view: WindowView, now: int) -> Array:

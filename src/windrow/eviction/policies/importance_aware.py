@@ -85,7 +85,7 @@ class ImportanceAwareRanking(Ranking):
         self.total += float(importance.sum())
         return importance
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         for view in views:
             self._follow(view)
         done = min(self._judged_by)

@@ -17,14 +17,14 @@ stay. That is exact for the reason given in cluster.py, because v affects nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 
 import numpy as np
 
 from windrow.eviction.models.row_sampling import ROW, Sampler, completing_stream, row_costs
-from windrow.eviction.models.yield_model import YieldModel, make_yield_model
+from windrow.eviction.models.yield_model import AgeYield, make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels.row_sampling import FollowedRows, in_arrival_order, init_row_sampling, sample_results
@@ -40,24 +40,6 @@ NEXT, EXTRA, THIN = "next", "extra", "thin"
 MONITORED, STAYING, ROUNDED = -1, -2, -3
 """Numbers of the draws that decide who is monitored, who stays, and how a bound is rounded."""
 LEAST = 1e-9
-
-
-@dataclass(frozen=True)
-class FollowedStream:
-    """Memory of a stream whose rows stay as long as the model says; monitored rows stay until they expire."""
-
-    rows: float
-    """Of a complete window."""
-    model: YieldModel
-    stream: int
-    monitored: float
-
-    def memory(self, fraction: float) -> float:
-        stay = self.model.residence_fraction(self.stream, fraction) if fraction > 0 else 0.0
-        return self.rows * ((1 - self.monitored) * stay + self.monitored)
-
-    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
-        return dispersion * self.memory(fraction)
 
 
 class UniformRanking(Ranking):
@@ -78,11 +60,10 @@ class UniformRanking(Ranking):
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView) -> None:
-        fresh = slice(view.first_new, len(view))
         who = self._sampler.on_arrival(view)
         results = self._model.on_arrival(view, self._sampler.demand)
         monitored = max(self._monitored, LEAST) if self._monitored else 0.0
-        draws, rows = (ROUNDED, MONITORED), _followed(view, fresh)
+        draws, rows = (ROUNDED, MONITORED), _followed(view, view.new)
         init_row_sampling(who, results, self._policy.reach, self._p, monitored, draws, rows)
 
     def select(self, found: ProbeResults) -> Selection:
@@ -94,22 +75,25 @@ class UniformRanking(Ranking):
             which = in_arrival_order(last, s, found.rows[1 - s], other.first_new, len(other))
             if not len(which):
                 continue
-            if self._model.uses_results:
+            if isinstance(self._model, AgeYield):
                 stored = found.rows[s][which]
-                self._learn(view, stored, other.ts[found.rows[1 - s][which]])
+                mine = view.row_state[EXTRA][stored] > 0
+                if mine.any():
+                    times = other.ts[found.rows[1 - s][which]]
+                    self._model.on_results(view, stored[mine], times[mine])
             keys, totals = self._sampler.ids.keys(view), self._sampler.totals
             held, sums = _followed(view), (totals.sums, totals.rows_in_results)
             sample_results(which, found.rows[s], keys, self._p, held, weight, cluster, *sums)
         chosen = weight > 0
         return Selection(chosen, weight[chosen], cluster[chosen])
 
-    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         if not self._sampler.end_sub_batch(views):
             return
         monitored = [np.flatnonzero(view.row_state[EXTRA]) for view in views]
         self._model.end_sub_batch(views, monitored, self._sampler.demand)
-        if self._sampler.revision_due(views, room):
-            self._revise(views, room)
+        if self._sampler.revision_due(views, budget):
+            self._revise(views, budget)
 
     def exhausted(self, view: WindowView) -> Array:
         return view.row_state[NEXT] == 0
@@ -132,40 +116,41 @@ class UniformRanking(Ranking):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _learn(self, view: WindowView, stored: Array, times: Array) -> None:
-        mine = view.row_state[EXTRA][stored] > 0
-        if mine.any():
-            self._model.on_results(view, stored[mine], times[mine])
-
     @staticmethod
     def _standing(view: WindowView) -> Array:
         """How many rows each monitored row represents; 0 for others."""
         return view.row_state[EXTRA] / np.maximum(view.row_state[THIN], LEAST)
 
-    def _revise(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+    def _revise(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
         """Sets p and the monitored fraction so that they fill the memory in the long run."""
-        costs = row_costs(room.costs)
+        costs = row_costs(budget.costs)
         rows = [self._sampler.demand.rows(v, self._standing) for v in views]
         margin, monitored = self._policy.margin, self._policy.monitor_fraction
         fractions, parts = [], []
-        for streams, memory in self._sampler.groups(room.size):
+        for streams, memory in self._sampler.groups(budget.size):
             whole = sum(rows[s] * costs[s] for s in streams)
             mean = mean_within(memory, margin, fmean(costs))
             fits = mean >= whole
             part = 1.0 if fits and monitored > 0 else min(1.0, monitored * mean / max(whole, LEAST))
-            held = [FollowedStream(rows[s], self._model, s, part) for s in streams]
+            held = partial(self._held, {s: rows[s] for s in streams}, part)
             sizes = [costs[s] for s in streams]
-            fractions.append(1.0 if fits else uniform_fraction(held, memory, margin, 1.0, sizes))
+            fractions.append(1.0 if fits else uniform_fraction(held, memory, margin, sizes))
             parts.append(part)
         self._monitored = min(parts)
         if self._policy.p is None:
             self._p = max(LEAST, min(fractions))
 
+    def _held(self, rows: Mapping[int, float], monitored: float, p: float) -> list[float]:
+        """Rows held of each stream, where complete windows hold `rows`: a row stays as long as the model
+        says, a monitored one until it expires."""
+        stay = {s: self._model.residence_fraction(s, p) for s in rows}
+        return [n * ((1 - monitored) * stay[s] + monitored) for s, n in rows.items()]
+
     def _drawn(self, view: WindowView) -> Array:
         return self._sampler.ids.draw(view, STAYING)
 
     def age_curves(self) -> Sequence[AgeCurve]:
-        return self._model.age_curves()
+        return self._model.age_curves() if isinstance(self._model, AgeYield) else ()
 
 
 def _followed(view: WindowView, rows: slice = slice(None)) -> FollowedRows:

@@ -100,7 +100,9 @@ class Policy:
 
     def described(self) -> dict[str, Any]:
         """Plain values that must be equal for stored state to be restored."""
-        return {"policy": self.name, **{f.name: repr(getattr(self, f.name)) for f in fields(self)}}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+        return {"policy": self.name, **{k: repr(v) for k, v in plain.items()}}
 
     def __str__(self) -> str:
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
@@ -148,13 +150,7 @@ class MemoryPolicy(Policy):
                     raise QueryError(unknown("stream", str(alias), aliases), Option(name))
 
     def described(self) -> dict[str, Any]:
-        """Plain values that must be equal for stored state to be restored. The importance may change, so that
-        a query can recover from a row that its expression cannot handle."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        if values.get("by") is not None:
-            values["by"] = "given"
-        plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
-        plain["monitor_fraction"] = (
-            self.monitor_fraction > 0
-        )  # how much of the memory may change, whether any may not
-        return {"policy": self.name, **{k: repr(v) for k, v in plain.items()}}
+        """As above, but how much is monitored may change, and so may the importance, so that a query can
+        recover from a row that its expression cannot handle."""
+        found = super().described() | {"monitor_fraction": repr(self.monitor_fraction > 0)}
+        return found if getattr(self, "by", None) is None else found | {"by": repr("given")}
