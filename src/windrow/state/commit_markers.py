@@ -187,7 +187,7 @@ class CommitMarkers:
         """One for each attempt that has committed exactly this version, if it is stored since format 8; in
         the same order for every reader."""
         own = (m for m in self.of_partition(partition) if m.version == version and m.content)
-        return sorted(own, key=lambda marker: marker.content)
+        return sorted(own, key=lambda marker: marker.content or "")
 
     def of_partition(self, partition: int) -> list[CommitMarker]:
         return self._by_partition.get(partition, [])
