@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -168,7 +169,7 @@ def test_a_store_that_is_down_is_reported_and_loses_nothing(server: ObjectServer
     places = {kind: url.replace("?", f"/{kind}/states?") for kind in told}
     held = {}
     for kind, place in places.items():
-        run(lambda: store(place), CALLS[:3])
+        run(partial(store, place), CALLS[:3])
         held[kind] = store(place)
     before = {kind: each.load(newest(each, 3)) for kind, each in held.items()}
 
