@@ -14,7 +14,6 @@ import pytest
 
 import windrow as wr
 from windrow.draw import Annotation, Axis, chart
-from windrow.explanation import dry_run
 from windrow.explanation.explain import explain_sample
 from windrow.harvest.time_curve import TimeCurve
 
@@ -121,12 +120,6 @@ def test_a_sample_tells_what_a_run_would_find():
     assert 0.2 < results / true < 0.9
     assert found.expected_recall == pytest.approx(results / true, abs=0.15)
     assert "Learned from" in str(found) and "140 rows give about" in str(found)
-
-
-@pytest.fixture
-def untried(monkeypatch):
-    """Recall by memory is not asked for: each fraction that is tried is one more run over the sample."""
-    monkeypatch.setattr(dry_run, "TRIED", ())
 
 
 def test_stated_rates_replace_those_of_the_sample(untried):
