@@ -112,3 +112,9 @@ def compiled() -> Iterator[None]:
 def at(tmp_path: Path) -> Place:
     """Two streams whose files have yet to arrive."""
     return Place(tmp_path).write()
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explanation need not tell recall by memory: each fraction tried is one more run over the sample."""
+    monkeypatch.setattr("windrow.explanation.dry_run.TRIED", ())

@@ -8,7 +8,7 @@ Calls take a tenth more or less, and some three times as long.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,10 @@ def play(join: str, machine: Machine, **limits: Any) -> tuple[np.ndarray, np.nda
     return np.array(found), np.array(took)
 
 
-@pytest.mark.parametrize("part", [0.25, 0.5, 0.8, 1.2, 1.5])
+BETWEEN = partial(pytest.param, marks=pytest.mark.lab)
+
+
+@pytest.mark.parametrize("part", [0.25, BETWEEN(0.5), 0.8, 1.2, BETWEEN(1.5)])
 @pytest.mark.parametrize("clock", CLOCKS)
 @pytest.mark.parametrize("join", JOINS)
 def test_a_deadline_keeps_its_promise(join: str, clock: str, part: float) -> None:

@@ -65,6 +65,14 @@ def test_source_files_that_a_page_names_exist(page: Path):
         assert (ROOT / "src/windrow" / path).exists() or (ROOT / path).exists(), path
 
 
+def test_the_site_has_every_page():
+    """`make docs` would say so too, but few run it."""
+    _, _, entries = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
+    named = re.findall(r": (\S+\.md)$", entries, re.MULTILINE)
+    there = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(named) == sorted(page for page in there if not page.startswith("decisions/"))
+
+
 def test_the_reference_has_every_public_name():
     named = re.findall(r"^::: ([\w.]+)", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
     for path in named:

@@ -122,7 +122,7 @@ def test_a_sample_tells_what_a_run_would_find():
     assert "Learned from" in str(found) and "140 rows give about" in str(found)
 
 
-def test_stated_rates_replace_those_of_the_sample():
+def test_stated_rates_replace_those_of_the_sample(untried):
     slow = wr.explain(query(), sample=sample())
     fast = wr.explain(query(), sample=sample(), rates=dict.fromkeys("abc", 10_000))
     assert fast.plan.rates == (10_000,) * 3
@@ -132,7 +132,7 @@ def test_stated_rates_replace_those_of_the_sample():
     assert fast.time.seconds > 100 * slow.time.seconds
 
 
-def test_a_deadline_is_drawn_as_a_harvest():
+def test_a_deadline_is_drawn_as_a_harvest(untried):
     wanted = query(deadline="1 second", memory="1 MiB")
     rates = dict.fromkeys("abc", 20_000)
     found = wr.explain(wanted, sample=sample(), rates=rates, trigger_interval="30 s")

@@ -87,7 +87,7 @@ def test_it_reads_no_more_files_than_it_takes(place):
     assert found["time"]["curve"]["seconds_per_second"] > 0
 
 
-def test_stated_rates_do_without_data(place):
+def test_stated_rates_do_without_data(place, untried):
     stated = ["--sample-rows", "0", "--rate", "one=100", "--rate", "two=50"]
     (found,) = json.loads(run(place / "pairs.toml", "--json", *stated).stdout)
     assert found["dry_run"] is None and found["streams"]["one"]["window_rows"] == 400
@@ -99,7 +99,7 @@ def test_stated_rates_do_without_data(place):
     assert fast["dry_run"] and fast["streams"]["one"]["rows_per_second"] == 100_000
 
 
-def test_statements_are_explained_by_the_names_of_their_streams(place):
+def test_statements_are_explained_by_the_names_of_their_streams(place, untried):
     ran = run(place / "pairs.sql", "-p", "least=2", "--rate", "lefts=500", "--json", "--set", "partitions=2")
     assert ran.exit_code == 0, ran.output
     one, two = json.loads(ran.stdout)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 
@@ -31,11 +29,6 @@ def test_completion_shows_what_is_public_and_nothing_else():
         assert all(getattr(module, name) is not None for name in module.__all__)
     with pytest.raises(AttributeError, match=r"Did you mean 'join'\?"):
         _ = wr.jion
-
-
-def test_importing_it_imports_no_spark():
-    code = "import sys, windrow; sys.exit(any(m in sys.modules for m in ('pyspark', 'pandas', 'matplotlib')))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_every_way_to_write_a_query_knows_the_same_settings():

@@ -42,7 +42,9 @@ def run(asked: wr.Query, tables: dict[str, pa.Table]) -> tuple[wr.Operator, int]
     return operator, found
 
 
-@pytest.mark.parametrize("policy", ["auto", "age", "frequency"])
+@pytest.mark.parametrize(
+    "policy", ["auto", *(pytest.param(p, marks=pytest.mark.lab) for p in ("age", "frequency"))]
+)
 def test_what_is_foretold_of_bursts_comes_true(policy: str) -> None:
     tables = bursts()
     exact = run(query(), tables)[1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -159,25 +161,32 @@ def test_passing_failures_do_no_harm(
     assert not verify(url).damage
 
 
-@pytest.mark.parametrize("kind", ["LIST", "PUT", "GET"])
-def test_a_store_that_is_down_is_reported_and_loses_nothing(
-    server: ObjectServer, url: str, kind: str
-) -> None:
-    run(lambda: store(url), CALLS[:3])
-    held = store(url)
-    before = held.load(newest(held, 3))
-    server.strike = Strikes({kind: "503"}, every=1)
-    verb = {"LIST": "read the state in", "GET": "read the state in", "PUT": "write the state of batch 3"}[
-        kind
-    ]
-    with pytest.raises(wr.StateError, match=rf"cannot {verb}.*Nothing is lost"):
-        again = store(url)
-        again.load(newest(again, 3))
-        commit(held, 3, before, ())
-    server.strike = lambda asked: None
-    again = store(url)
-    assert newest(again, 10).batch == 2
-    assert again.load(newest(again, 3)).metadata == before.metadata
+def test_a_store_that_is_down_is_reported_and_loses_nothing(server: ObjectServer, url: str) -> None:
+    """Clients try for seconds, so stores of which different requests fail do so at the same time."""
+    told = {"LIST": "read the state in", "GET": "read the state in", "PUT": "write the state of batch 3"}
+    server.strike = lambda asked: "503" if down and f"/{asked.kind}/" in asked.key else None
+    down = False
+    places = {kind: url.replace("?", f"/{kind}/states?") for kind in told}
+    held = {}
+    for kind, place in places.items():
+        run(partial(store, place), CALLS[:3])
+        held[kind] = store(place)
+    before = {kind: each.load(newest(each, 3)) for kind, each in held.items()}
+
+    def fails(kind: str) -> None:
+        with pytest.raises(wr.StateError, match=rf"cannot {told[kind]}.*Nothing is lost"):
+            again = store(places[kind])
+            again.load(newest(again, 3))
+            commit(held[kind], 3, before[kind], ())
+
+    down = True
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(fails, told))
+    down = False
+    for kind, place in places.items():
+        again = store(place)
+        assert newest(again, 10).batch == 2
+        assert again.load(newest(again, 3)).metadata == before[kind].metadata
 
 
 def test_a_listing_that_is_behind_is_an_error_and_not_a_wrong_result(server: ObjectServer, url: str) -> None:

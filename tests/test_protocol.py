@@ -63,7 +63,13 @@ FAULTS = {
 }  # fmt: skip
 
 
+SHOWS = {"a start without state names parts of a void version": 221}
+"""Schedules that show a fault which few do. The search begins there, since it would take long from 0."""
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_planted_in_the_protocol_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*FAULTS[fault])
-    assert not all(right(outcome) for seed in range(4 * SEEDS) for outcome in Simulation(seed).run())
+    first, seeds = SHOWS.get(fault, 0), 4 * SEEDS
+    schedules = (Simulation((first + n) % seeds).run() for n in range(seeds))
+    assert not all(right(outcome) for outcomes in schedules for outcome in outcomes)

@@ -102,7 +102,7 @@ def test_learned_weights_outlive_a_restart() -> None:
         np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.parametrize("lag", [0, 12])
+@pytest.mark.parametrize("lag", [pytest.param(0, marks=pytest.mark.lab), 12])
 def test_auto_keeps_what_is_in_the_news(lag: int) -> None:
     """Keys come for a few seconds, and `lag` seconds later on the other stream: of so many keys frequency
     knows nothing, and the age at which rows find something is not the same for all."""

@@ -100,8 +100,9 @@ def _sort_by_length(low: Any, high: Any, count: int) -> None:
     """Sorts the lists low[k]..high[k], shortest first."""
     if count > _SHORT:
         order = np.argsort(high[:count] - low[:count])
-        low[:count] = low[:count][order]
-        high[:count] = high[:count][order]
+        was_low, was_high = low[:count].copy(), high[:count].copy()
+        for k in range(count):  # assigning slices takes seconds to compile
+            low[k], high[k] = was_low[order[k]], was_high[order[k]]
         return
     for k in range(1, count):
         a, b = low[k], high[k]
