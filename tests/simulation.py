@@ -93,14 +93,14 @@ class Simulation:
         }  # fmt: skip
         root = self.root(eventual=self.rng.random() < 0.5)
         # Attempts agree on where to start from only if they list the same (decision 17).
-        deferring = not self.real and not root.eventual and self.rng.random() < 0.6
-        kind = SmallKind(held_back, self.rng if deferring else None)
+        self.deferring = not self.real and not root.eventual and self.rng.random() < 0.6
+        kind = SmallKind(held_back, self.rng if self.deferring else None)
         self.task = WholeTask(**options) if self.real else SmallTask(**options, kind=kind)
         self.rows = SimulatedRows(self.rng, self.query, self.schema, self.late, self.counted)
         flushes = 2 if held_back and (self.late or not self.real) else 0
         batches = [self.rows.form(n) for n in range(self.last)]
         batches += [self.rows.flush(n) for n in range(flushes)]
-        batches += [Batch({"a": [], "b": []}, self.schema)] * deferring  # hands on what was deferred
+        batches += [Batch({"a": [], "b": []}, self.schema)] * self.deferring  # hands on what was deferred
         self.queries = [SimulatedQuery(self, "query", root, batches, Checkpoint())]
 
     def root(self, eventual: bool) -> SimulatedRoot:
@@ -194,7 +194,7 @@ class SimulatedQuery:
     def _start(self) -> None:
         self.restarts += 1
         self.run = f"{self.rng.getrandbits(128):032x}"
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.3 and not self.sim.deferring:
             self._rescale()
         before = self.partitions
         if self.rng.random() < 0.4:
