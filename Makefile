@@ -1,10 +1,12 @@
 # Windrow. `make help` explains every target. Those that need .venv make it first, or again after a change of
-# pyproject.toml. PYTHON=python3.12 chooses the Python it is made of, JOBS=4 how many processes run tests.
+# pyproject.toml. PYTHON=python3.12 chooses the Python it is made of, JOBS=4 how many processes run tests, MINUTES=30
+# how long a soak draws random cases.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
+MINUTES ?= 90
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint fmt bench lab kafka soak docs pictures package clean
@@ -46,8 +48,8 @@ lab: $(READY) ## every experiment of the papers, first quick, then at full size;
 kafka: $(READY) ## the tests against a Kafka broker, which they start; needs Maven
 	@$(BIN)/python -m pytest --kafka -m kafka
 
-soak: $(READY) ## every fault on Spark, 20,000 schedules, 2,200 random joins on Spark, 25 times the random queries (long)
-	@bash scripts/soak $(BIN)/python $(JOBS)
+soak: $(READY) ## random schedules, queries and joins on Spark for MINUTES=90, then every fault and Kafka
+	@bash scripts/soak $(BIN)/python $(JOBS) $(MINUTES)
 
 docs: $(READY) ## the documentation site, into build/site; any warning is an error
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from random import SystemRandom
+from time import monotonic
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,12 +28,14 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"
 LATER = ("faults", "lab", "kafka")
 """Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-EXAMPLES, SOAK = 40, 1000
-"""Of a hundred examples a test asks for (`queries.examples`), so many are run, and in a soak so many."""
+EXAMPLES, SOAK = 40, 200
+"""Of a hundred examples a test asks for (`queries.examples`), so many are run, and in each round of a soak so
+many."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run many times more random queries, with new seeds")
+    parser.addoption("--minutes", type=float, default=inf, help="blocks of seeds begin only in this time")
     for name in LATER:
         parser.addoption(f"--{name}", action="store_true", help=f"run also the tests marked {name}")
     parser.addoption("--spark-seed", type=int, help="run only the random Spark join of this seed")
@@ -76,8 +80,23 @@ def first_seed(request: pytest.FixtureRequest) -> int:
     return SystemRandom().randrange(10**9) if request.config.getoption("--soak") else 0
 
 
+@pytest.fixture(autouse=True, scope="session")
+def time_is_up(request: pytest.FixtureRequest) -> float:
+    """When blocks of seeds no longer begin, by this process's clock."""
+    return monotonic() + 60 * float(request.config.getoption("--minutes"))
+
+
+@pytest.fixture(autouse=True)
+def _in_time(request: pytest.FixtureRequest, time_is_up: float) -> None:
+    if request.node.get_closest_marker("blocks") and monotonic() > time_is_up:
+        pytest.skip("the time of the soak is up")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes minutes has a target of its own: make soak, make lab."""
+    """What takes minutes has a target of its own: make soak, make lab. In a soak kinds of random tests take
+    turns, so that none is left out when time is up."""
+    if config.getoption("--soak"):
+        items.sort(key=lambda item: item.callspec.params.get("block", 0) if hasattr(item, "callspec") else 0)
     off = [name for name in LATER if not config.getoption(f"--{name}")]
     later = [item for item in items if any(map(item.get_closest_marker, off))]
     if later:
