@@ -214,9 +214,10 @@ def test_pieces_that_are_not_whole_pages_are_copied(tmp_path: Path) -> None:
         return FilePlace(str(tmp_path / "values"), address - contents.ctypes.data)
 
     grain = mapped_arrays.GRAIN
-    stored = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(contents)])
+    column = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(contents)])
+    stored = pa.record_batch({"n": column})
     pieces = {0: stored[:grain], grain: stored[3 * grain : 3 * grain + 7], grain + 7: stored[5:9]}
-    found = assembled(4 * grain, pieces, place)
+    found = assembled(4 * grain, pieces, place)["n"]
     expected = np.concatenate([values[:grain], values[3 * grain : 3 * grain + 7], values[5:9]])
     assert np.array_equal(found[: len(expected)], expected) and len(found) == 4 * grain
     found[:] = -1  # room for more, and the file stays as it is

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 from stored import SCOPE, log
@@ -9,6 +11,13 @@ from windrow.spark.operator_cache import OPERATORS, CachedJoin, OperatorCache
 from windrow.state import JoinId, StateStore
 
 PARTITIONS = 8
+
+
+class Circular:
+    """Like a join, whose parts refer to each other."""
+
+    def __init__(self) -> None:
+        self.itself = self
 
 
 def filled(root: Path, batch: int = 5, held: float = 10.0, count: int = OPERATORS) -> OperatorCache:
@@ -49,6 +58,25 @@ def test_joins_of_an_earlier_call_are_dropped(tmp_path: Path) -> None:
     cache = filled(tmp_path, batch=5)
     cache.drop_outdated("another call", SCOPE, 6)
     assert kept(cache, tmp_path) == []
+
+
+def test_what_is_dropped_is_free_before_the_task_goes_on(tmp_path: Path) -> None:
+    for drop in (
+        lambda cache: cache.limit("call", SCOPE, 0.0),
+        lambda cache: cache.drop_outdated("call", SCOPE, 7),
+    ):
+        cache = OperatorCache()
+        join = Circular()
+        alive = weakref.ref(join)
+        store = StateStore(log(tmp_path, PARTITIONS), 0)
+        cache.checkin("call", 0, CachedJoin(store, content="x", join=join, batch=5, held=10.0))
+        gc.disable()
+        try:
+            del join
+            drop(cache)
+            assert alive() is None
+        finally:
+            gc.enable()
 
 
 def test_copies_of_parts_are_in_the_local_directories_of_spark(tmp_path: Path, monkeypatch) -> None:

@@ -18,6 +18,7 @@ import pytest
 import windrow as wr
 from partition_runs import PartitionedJoin
 from results import ids
+from windrow.state.inspect import show, verify
 from windrow.state.layout import StoredLayout, StoredSkew
 
 STATES = sorted((Path(__file__).parent / "states").iterdir())
@@ -58,6 +59,13 @@ def test_earlier_formats_are_read(stored: Path, partitions: int, tmp_path: Path)
     found = [join.process(3 + number, call) for number, call in enumerate(calls()[3:])]
     assert sum(map(results, found), Counter()) == want
     assert want.total() > 20
+
+
+@pytest.mark.parametrize("stored", STATES, ids=lambda path: path.name)
+def test_what_is_on_disk_includes_parts_in_manifests(stored: Path) -> None:
+    (shown,) = show(str(stored))
+    assert all(0 < held.live_bytes < held.disk_bytes for held in shown.stored)
+    assert verify(str(stored)).bytes >= sum(held.live_bytes for held in shown.stored)
 
 
 def test_layouts_of_earlier_formats_keep_their_meaning() -> None:

@@ -120,4 +120,5 @@ def _is_worker(pid: int) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return any(module in command for module in _WORKERS)
+    # As an argument of its own: the JVM has the module's name in one of its settings.
+    return any(module in command.split(b"\0") for module in _WORKERS)

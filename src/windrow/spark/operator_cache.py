@@ -5,15 +5,19 @@ workers to tasks in turn, so many tasks run in a worker without their windows an
 
 What a worker keeps counts towards the memory limit. Each of the workers that run at the same time may keep
 its part of the limit, so together they hold no more. Joins that another worker has carried on are dropped.
+What a task has freed goes back to the system, which would count it as the worker's otherwise.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -90,24 +94,24 @@ class OperatorCache:
     def drop_outdated(self, token: str, join: JoinId, batch: int) -> None:
         """Drops what no task can use any more. Every partition has committed the micro-batch before `batch`,
         so a join at an earlier one was carried on elsewhere; and a new call of `join` starts anew."""
-        for key, kept in list(self._operators.items()):
-            if key[1] == join and (key[0] != token or kept.batch not in (batch - 1, batch)):
-                self._drop(key)
+        self._drop(
+            key
+            for key, kept in self._operators.items()
+            if key[1] == join and (key[0] != token or kept.batch not in (batch - 1, batch))
+        )
 
     def limit(self, token: str, join: JoinId, room: float) -> None:
         """Keeps no more of a join than `room`, in the unit of its memory limit. The least recently used
         partitions go first."""
         own = [key for key in self._operators if key[:2] == (token, join)]
-        held = sum(self._operators[key].held for key in own)
-        for key in own:
-            if held <= room:
-                break
-            held -= self._operators[key].held
-            self._drop(key)
+        left = list(accumulate(self._operators[key].held for key in reversed(own)))[::-1]
+        self._drop(key for key, held in zip(own, left, strict=True) if held > room)
 
-    def _drop(self, key: tuple[str, JoinId, int]) -> None:
-        del self._operators[key]
-        pa.default_memory_pool().release_unused()
+    def _drop(self, keys: Iterable[tuple[str, JoinId, int]]) -> None:
+        if keys := list(keys):
+            for key in keys:
+                del self._operators[key]
+            release_memory()
 
 
 def _kept(held: OrderedDict[Any, T], key: tuple[str, JoinId], make: Callable[[], T]) -> T:
@@ -117,3 +121,22 @@ def _kept(held: OrderedDict[Any, T], key: tuple[str, JoinId], make: Callable[[],
         while len(held) > LOGS:
             held.popitem(last=False)
     return held[key]
+
+
+def release_memory() -> None:
+    """Gives the memory of joins that were dropped back to the system. The parts of a join refer to each
+    other, so they are collected first; and allocators keep what is free between pieces in use."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    trim = _system_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _system_trim() -> Any:
+    """The function of the system's library, where there is one."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None

@@ -37,7 +37,7 @@ from windrow.spark.hot_keys import hottest
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch, micro_batch
-from windrow.spark.operator_cache import CachedJoin, OperatorCache, open_store
+from windrow.spark.operator_cache import CachedJoin, OperatorCache, open_store, release_memory
 from windrow.spark.partition_join import JoinKind, PartitionJoin, SingleQuery, apply_controls
 from windrow.spark.partition_report import partition_metrics
 from windrow.spark.redistribution import layout_moves
@@ -116,6 +116,9 @@ class JoinTask:
             yield from task.run_micro_batch(
                 task.state, micro_batch(TaskContext.get()), arrived, read - began, _cache
             )
+            if self.pool is not None or self.query.memory_limit is not None:
+                del arrived
+                release_memory()
 
     def of(self, partition: int) -> Self:
         """The task with the partition's own seed. With one seed, the errors of all estimates would
@@ -184,8 +187,9 @@ class JoinTask:
         whole = self.query.memory_limit if self.pool is None else self.pool.share(scope)
         limit = self._set_memory_share(runner, demands, whole)
         if whole is not None and limit is not None:
-            # Room for this partition beside those that the worker keeps.
-            cache.limit(self.token, scope, whole.size / self.parallel_tasks - limit.size)
+            # Room for this partition beside those that the worker keeps; eviction copies the rows that stay.
+            own = limit.size * (2 if self.query.disk_limit is None else 1)
+            cache.limit(self.token, scope, whole.size / self.parallel_tasks - own)
         errors = apply_controls(join, arrived.control_messages)
         # Late rows are counted before processing, which advances the watermark.
         counted = first_copy_counts(self.query, self.schemas, runner, arrived)

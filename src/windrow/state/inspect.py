@@ -5,7 +5,7 @@ Both may run beside a live query. Files that the query removes in the meantime d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class PartitionState:
     live_bytes: int
     """Bytes of the parts in use."""
     disk_bytes: int
-    """Bytes of all files."""
+    """Bytes of all files, manifests included: small parts are in these."""
     times: tuple[int | None, ...]
     """Max event time of each stream, in microseconds."""
     created: float
@@ -73,7 +73,9 @@ def show(root: str | Storage) -> list[JoinState]:
         query, join = directory.split("/")
         markers = _markers(storage, directory)
         newest = _newest(storage, directory, markers)
-        partitions = [_show_partition(storage, directory, markers, manifest) for manifest in newest]
+        commits = storage.entries(f"{directory}/{COMMITS}", below=True)
+        sizes = {f"{COMMITS}/{entry.name}": entry.bytes for entry in commits}
+        partitions = [_show_partition(storage, directory, markers, sizes, manifest) for manifest in newest]
         found.append(
             JoinState(
                 plain(query),
@@ -101,15 +103,14 @@ def verify(root: str | Storage) -> VerifyReport:
     joins = joins_in(storage)
     for directory in joins:
         check.join(directory)
-    return VerifyReport(
-        len(joins), check.manifests, len(check.files), sum(check.files.values()), tuple(check.damage)
-    )
+    read = sum(check.manifests.values()) + sum(check.files.values())
+    return VerifyReport(len(joins), len(check.manifests), len(check.files), read, tuple(check.damage))
 
 
 class _Check:
     def __init__(self, root: Storage) -> None:
         self.root = root
-        self.manifests = 0
+        self.manifests: dict[str, int] = {}
         self.files: dict[str, int] = {}
         self.damage: list[Damage] = []
 
@@ -152,13 +153,14 @@ class _Check:
     def version(self, path: str, held: str, marker: CommitMarker) -> None:
         """Checks a manifest and the parts it names, which are in the directory `held`."""
         try:
-            manifest = Manifest.read(self.root, path)
+            contents = self.root.read(path)
+            self.manifests[path] = contents.size
+            manifest = Manifest.from_bytes(contents.to_pybytes(), self.root.at(path))
         except FileNotFoundError:
             return  # the query has removed it since the listing
         except StateError as error:
             self._found(path, str(error))
             return
-        self.manifests += 1
         if (manifest.partition, manifest.version) != (marker.partition, marker.version):
             found = f"it is the manifest of batch {manifest.batch}, partition {manifest.partition}"
             self._found(path, found)
@@ -239,17 +241,18 @@ def _newest(root: Storage, directory: str, markers: CommitMarkers) -> list[Manif
 
 
 def _show_partition(
-    root: Storage, directory: str, markers: CommitMarkers, newest: Manifest
+    root: Storage, directory: str, markers: CommitMarkers, sizes: Mapping[str, int], newest: Manifest
 ) -> PartitionState:
+    """`sizes` are those of files with commits, by path."""
     held = f"{directory}/{partition_directory(newest.partition)}"
+    own = [marker for marker in markers.committed if marker.partition == newest.partition]
     return PartitionState(
         partition=newest.partition,
-        batches=tuple(
-            sorted({m.version.batch for m in markers.committed if m.partition == newest.partition})
-        ),
+        batches=tuple(sorted({marker.version.batch for marker in own})),
         rows=newest.rows(),
         live_bytes=newest.live_bytes,
-        disk_bytes=sum(entry.bytes for entry in root.entries(held)),
+        disk_bytes=sum(entry.bytes for entry in root.entries(held))
+        + sum(sizes.get(path, 0) for path in {marker.manifest for marker in own}),
         times=newest.times,
         created=newest.created,
     )

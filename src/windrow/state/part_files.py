@@ -48,7 +48,8 @@ class PartFiles:
         self._files = {file: mapped[file] for file in manifest.files if file in mapped}
         self._files[manifest.inline_file] = Contents(pa.py_buffer(manifest.inline), None)
         self._trusted: dict[str, bool] = {}
-        self._by_address: list[tuple[int, Contents]] = []
+        self._by_address: dict[int, Contents] = {}
+        self._begins: list[int] = []
 
     def fetch(self, parts: Iterable[StoredPart]) -> None:
         """Makes the files of these parts available."""
@@ -78,7 +79,7 @@ class PartFiles:
                 raise
             # Only the local copy may be damaged: read the original.
             self._cache.drop(part.file)
-            self._files[part.file], self._by_address = self._contents(part.file), []
+            self._files[part.file], self._by_address = self._contents(part.file), {}
             return reading(self._files[part.file].buffer, part, self._where(part.file))
 
     def is_trusted(self, part: StoredPart) -> bool:
@@ -96,11 +97,13 @@ class PartFiles:
     def locate(self, address: int) -> FilePlace | None:
         """The local file that is mapped at an address, and the place in it."""
         if len(self._by_address) != len(self._files):
-            self._by_address = sorted((found.buffer.address, found) for found in self._files.values())
-        at = bisect_right(self._by_address, address, key=lambda each: each[0]) - 1
+            self._by_address = {found.buffer.address: found for found in self._files.values()}
+            self._begins = sorted(self._by_address)
+        at = bisect_right(self._begins, address) - 1
         if at < 0:
             return None
-        begin, found = self._by_address[at]
+        begin = self._begins[at]
+        found = self._by_address[begin]
         if found.path is None or address >= begin + found.buffer.size:
             return None
         return FilePlace(found.path, address - begin)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from windrow.kernels import hashing, probe_index
 from windrow.window.blocks import Blocks, Part
-from windrow.window.mapped_arrays import bytes_in_files, is_private, values_of
+from windrow.window.mapped_arrays import bytes_in_files, is_private, on_large_pages, values_of
 from windrow.window.spill_files import SpillFiles, moved_down, moved_to_file, new_array
 
 Array = np.ndarray
@@ -144,7 +144,7 @@ class HashIndex:
         self.back, self.keys = rows["back"], rows.get("mixed", self.keys)
         self._set_keys(columns, 0, 0)
         headed, linked = self.stored_heads.end - moved, self.links.end - moved
-        self.head = np.empty(heads.num_rows, np.int32)
+        self.head = on_large_pages(heads.num_rows, np.int32)
         probe_index.heads_from(values_of(heads.column(0)), headed, self.head)
         probe_index.relink(self.head, self.keys, max(headed, first), linked)
         return linked

@@ -12,14 +12,16 @@ import mmap
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike
 
 Array = np.ndarray
 GRAIN = 4096
 """Rows that fill whole pages in columns of four bytes and of eight, also where a page has 16 KiB."""
+_LARGE_PAGE = 1 << 21
 
 
 class FilePlace(NamedTuple):
@@ -89,9 +91,31 @@ def _address(column: pa.Array) -> int:
     return 0 if buffer is None else int(buffer.address + column.offset * column.type.byte_width)
 
 
-def assembled(capacity: int, pieces: Mapping[int, pa.Array], locate: Locate) -> Array:
-    """An array of `capacity` values that has each piece, a column of numbers without nulls, at its position.
-    What is between them is undefined."""
+def on_large_pages(count: int, dtype: DTypeLike) -> Array:
+    """An array of undefined values that begins at a large page, if it fills one. The small pages at the edges
+    of other arrays take longer to provide than to fill."""
+    width = np.dtype(dtype).itemsize
+    if count * width < _LARGE_PAGE:
+        return np.empty(count, dtype)
+    room = np.empty(count + _LARGE_PAGE // width, dtype)
+    begin = -room.ctypes.data % _LARGE_PAGE // width
+    return room[begin : begin + count]
+
+
+def assembled(capacity: int, pieces: Mapping[int, pa.RecordBatch], locate: Locate) -> dict[str, Array]:
+    """Arrays of `capacity` values, by name, that have the columns of each piece at its position. These are
+    numbers without nulls. What is between the pieces is undefined."""
+    names = next(iter(pieces.values())).schema.names if pieces else ()
+    with _Handles() as handles:
+        return {
+            name: _assembled(
+                capacity, {at: piece.column(name) for at, piece in pieces.items()}, locate, handles
+            )
+            for name in names
+        }
+
+
+def _assembled(capacity: int, pieces: Mapping[int, pa.Array], locate: Locate, handles: _Handles) -> Array:
     kind = next(iter(pieces.values())).type
     dtype, width = np.dtype(kind.to_pandas_dtype()), kind.byte_width
     files = {at: locate(_address(piece)) for at, piece in pieces.items() if len(piece)}
@@ -108,11 +132,35 @@ def assembled(capacity: int, pieces: Mapping[int, pa.Array], locate: Locate) -> 
         begin = found.ctypes.data
     for at, piece in pieces.items():
         size = len(piece) * width
-        if region is not None and at in fits and _map_stored(begin + at * width, size, fits[at]):
+        if region is not None and at in fits and handles.map(begin + at * width, size, fits[at]):
             region.in_files, region.private = region.in_files + size, True
         else:
             found[at : at + len(piece)] = values_of(piece)
     return found
+
+
+class _Handles:
+    """Files that stay open until all pieces of some arrays are mapped."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._open.values():
+            os.close(handle)
+
+    def map(self, address: int, size: int, file: FilePlace) -> bool:
+        """Maps a piece of a file privately; false if the file is gone."""
+        if file.path not in self._open:
+            try:
+                self._open[file.path] = os.open(file.path, os.O_RDONLY)
+            except OSError:
+                return False
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        return _map(address, size, access, mmap.MAP_PRIVATE, self._open[file.path], file.offset)
 
 
 class _Mapping:
@@ -155,19 +203,6 @@ def mapped_file(handle: int, size: int, writable: bool) -> Region:
 
 def _reserve(size: int) -> Region:
     return Region(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
-def _map_stored(address: int, size: int, file: FilePlace) -> bool:
-    """Maps a piece of a file privately; false if the file is gone."""
-    try:
-        handle = os.open(file.path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        access = mmap.PROT_READ | mmap.PROT_WRITE
-        return _map(address, size, access, mmap.MAP_PRIVATE, handle, file.offset)
-    finally:
-        os.close(handle)
 
 
 def _map(address: int, size: int, access: int, flags: int, handle: int, offset: int) -> bool:

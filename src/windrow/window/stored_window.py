@@ -217,9 +217,5 @@ def _is_in_file(batches: Sequence[pa.RecordBatch], locate: Locate) -> bool:
 
 def _arrays(log: Blocks, origin: int, capacity: int, locate: Locate) -> dict[str, Array]:
     """The arrays of these blocks, by position."""
-    batches = {block.start - origin: batch_of(block.part) for block in log.blocks}
-    names = next(iter(batches.values())).schema.names if batches else ()
-    return {
-        name: assembled(capacity, {at: batch.column(name) for at, batch in batches.items()}, locate)
-        for name in names
-    }
+    pieces = {block.start - origin: batch_of(block.part) for block in log.blocks}
+    return assembled(capacity, pieces, locate)

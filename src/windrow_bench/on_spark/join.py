@@ -28,8 +28,12 @@ SPAN = 60
 STORES = {"spark": {}, "spark-rocksdb": ROCKSDB}
 WINDROW = ("windrow", "windrow-spill", "windrow-limited", "windrow-empty", "windrow-files")
 """From DataFrames, the second to fourth with windows that spill beyond MEMORY bytes, that evict beyond it, or
-that hold next to nothing; and from files that Windrow reads itself."""
-LIMITED: dict[str, dict[str, Any]] = {"windrow-spill": {"disk": "unlimited"}, "windrow-limited": {}}
+that hold next to nothing under that limit; and from files that Windrow reads itself."""
+LIMITED: dict[str, dict[str, Any]] = {
+    "windrow-spill": {"disk": "unlimited"},
+    "windrow-limited": {},
+    "windrow-empty": {},
+}
 Equalities = dict[tuple[str, str], str]
 EQUALITIES: dict[str, Equalities] = {
     "key": {("a", "b"): "k", ("b", "c"): "k"},
