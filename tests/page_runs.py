@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.spark.metrics import BatchMetrics
 from windrow.spark.partition_report import partition_metrics
 from windrow.spark.query_progress import BatchProgress
@@ -60,7 +60,9 @@ class Run:
         values = self._signal[place] + self._rng.normal(0, 2, count)
         return pa.table({"x": values, "at": pa.array(at, pa.timestamp("us", "UTC"))})
 
-    def next(self, queries: dict[str, QueryMetrics] | None = None, began: datetime | None = None) -> dict:
+    def next(
+        self, queries: dict[str, BatchQueryMetrics] | None = None, began: datetime | None = None
+    ) -> dict:
         """The document of the next batch."""
         load = 1 + 1.2 * np.exp(-(((self.batch - 24) / 7) ** 2))
         parts = []

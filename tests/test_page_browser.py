@@ -10,7 +10,7 @@ import pytest
 
 from browser import Browser, find_chromium
 from page_runs import Run, limited, record
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.ui.address import Address
 from windrow.ui.history import History
 from windrow.ui.report import page, read_run, write_page
@@ -106,7 +106,7 @@ def test_ticks_are_round_numbers_in_the_unit_they_are_shown_in(browser, tmp_path
 
 def test_names_and_values_with_markup_stay_text(browser, tmp_path):
     run = limited(deadline="30 ms")
-    told = QueryMetrics(3, 0.1, 0.2, 0.3, 4, None)
+    told = BatchQueryMetrics(3, 0.1, 0.2, 0.3, 4, None)
     for _ in range(4):
         batch = run.next(queries={EVIL: told, "__proto__": told})
     for part in batch["joins"]["sensors"]["partitions"]:

@@ -14,7 +14,7 @@ from page_runs import START, Run, limited
 from windrow.errors import DataError
 from windrow.estimation.recall import batch_recall
 from windrow.model.metrics import ResultCounts
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.ui.batch_point import BatchPoint
 from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
 from windrow.ui.prometheus import exposition
@@ -120,12 +120,12 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
 
 def test_queries_are_told_over_partitions_and_batches():
     run, history = Run(), History("shared")
-    history.add(run.next({"hot": QueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
-    history.add(run.next({"hot": QueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
-    history.add(run.next({"cold": QueryMetrics(0, None, None, None, 0, None)}))
+    history.add(run.next({"hot": BatchQueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
+    history.add(run.next({"hot": BatchQueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
+    history.add(run.next({"cold": BatchQueryMetrics(0, None, None, None, 0, None)}))
     hot, cold = (history.joins["sensors"].total.queries[name] for name in ("hot", "cold"))
-    assert hot == QueryMetrics(80, pytest.approx(0.25), 0.6, 0.7, 2, None)
-    assert cold == QueryMetrics()
+    assert hot == BatchQueryMetrics(80, pytest.approx(0.25), 0.6, 0.7, 2, None)
+    assert cold == BatchQueryMetrics()
 
 
 def test_what_was_learned_is_kept_of_few_partitions(told):

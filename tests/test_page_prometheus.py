@@ -10,7 +10,7 @@ import pytest
 from page_runs import Run, limited
 from windrow.model.metric_fields import metrics_of
 from windrow.model.metrics import JoinCounts, StreamCounts
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.ui.history import History
 from windrow.ui.prometheus import CONTENT_TYPE, exposition, family_name
 
@@ -86,7 +86,7 @@ def test_every_declared_metric_is_counted_told_and_exported(run):
 def test_labels_are_escaped():
     evil = 'a"b\\c\nd{e}<script>'
     history = History(evil)
-    history.add(Run().next({evil: QueryMetrics(1, 0.1, 0.2, 0.3, 0, None)}))
+    history.add(Run().next({evil: BatchQueryMetrics(1, 0.1, 0.2, 0.3, 0, None)}))
     found = samples(exposition(history))
     named = [labels for name, labels in found if name == "windrow_query_results_total"]
     assert named == ['join="sensors",query="a\\"b\\\\c\\nd{e}<script>"']

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class QueryMetrics:
+class BatchQueryMetrics:
     """Metrics of one query, in one partition and micro-batch or over several.
 
     A response time runs from the start of the micro-batch in which the newest row of a result arrives to the
@@ -26,7 +26,7 @@ class QueryMetrics:
     """Event time from which results are complete, in microseconds; None for the query's start."""
 
     @classmethod
-    def together(cls, parts: Sequence[QueryMetrics]) -> QueryMetrics:
+    def together(cls, parts: Sequence[BatchQueryMetrics]) -> BatchQueryMetrics:
         """The metrics over several partitions."""
         results = sum(p.results for p in parts)
         means = [(p.response_mean, p.results) for p in parts if p.response_mean is not None]
@@ -43,6 +43,6 @@ class QueryMetrics:
             largest(p.complete_from for p in parts),
         )
 
-    def and_then(self, later: QueryMetrics) -> QueryMetrics:
+    def and_then(self, later: BatchQueryMetrics) -> BatchQueryMetrics:
         """The metrics over two successive spans of time."""
-        return replace(QueryMetrics.together([self, later]), backlog_rows=later.backlog_rows)
+        return replace(BatchQueryMetrics.together([self, later]), backlog_rows=later.backlog_rows)

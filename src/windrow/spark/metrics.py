@@ -19,7 +19,7 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.metric_fields import losses, merged, recall_text
 from windrow.model.metrics import BatchCounts, StreamCounts
 from windrow.model.notebook import html_text
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.model.units import format_bytes
 from windrow.spark.spark_errors import check_started
 
@@ -82,7 +82,7 @@ class PartitionMetrics(BatchCounts):
     seconds_process: float
     seconds_commit_state: float
     streams: Mapping[str, PartitionStreamMetrics]
-    queries: Mapping[str, QueryMetrics] = field(default_factory=dict)
+    queries: Mapping[str, BatchQueryMetrics] = field(default_factory=dict)
     """Metrics of the queries of a shared join."""
     learned_models: Mapping[str, Any] | None = None
     """`LearnedModels` as JSON, from some partitions in each micro-batch."""
@@ -105,7 +105,7 @@ class PartitionMetrics(BatchCounts):
     def from_json(cls, text: str) -> PartitionMetrics:
         saved = json.loads(text)
         streams = {alias: PartitionStreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
-        queries = {name: QueryMetrics(**counts) for name, counts in saved.pop("queries").items()}
+        queries = {name: BatchQueryMetrics(**counts) for name, counts in saved.pop("queries").items()}
         texts = {name: tuple(saved[name]) for name in ("control_errors", "changes")}
         return cls(**saved | texts, streams=streams, queries=queries)
 
@@ -140,11 +140,12 @@ class BatchMetrics(BatchCounts):
         return any(p.memory_limit or p.deadline for p in self.partitions)
 
     @property
-    def queries(self) -> dict[str, QueryMetrics]:
+    def queries(self) -> dict[str, BatchQueryMetrics]:
         """Metrics of the queries of a shared join, by name."""
         names = dict.fromkeys(name for p in self.partitions for name in p.queries)
         return {
-            n: QueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries]) for n in names
+            n: BatchQueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries])
+            for n in names
         }
 
     @property

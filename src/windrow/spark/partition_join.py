@@ -20,7 +20,7 @@ from windrow.engine.result_builder import result_schema
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import State, capture, restore
 from windrow.model.query import Query
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.spark.metrics import COLUMN
 
 ROWS_PER_BATCH = 32_768
@@ -59,7 +59,7 @@ class PartitionJoin(Protocol):
         """Restore into a join that has seen nothing yet; other partitions have `reached` these event times,
         by stream."""
 
-    def query_metrics(self) -> dict[str, QueryMetrics]:
+    def query_metrics(self) -> dict[str, BatchQueryMetrics]:
         """Metrics of each query of a shared join, for the rows processed last."""
 
     def control_errors(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class _SingleQueryJoin:
     def restore(self, state: State, reached: Sequence[int | None]) -> None:
         restore(self.runner, state, reached)
 
-    def query_metrics(self) -> dict[str, QueryMetrics]:
+    def query_metrics(self) -> dict[str, BatchQueryMetrics]:
         return {}
 
     def control_errors(self) -> tuple[str, ...]:

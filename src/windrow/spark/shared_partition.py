@@ -24,7 +24,7 @@ from windrow.engine.shared.subscribers import Key
 from windrow.engine.state import State
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Query
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
 from windrow.spark.metrics import COLUMN
@@ -131,15 +131,17 @@ class _SharedQueriesJoin:
     def restore(self, state: State, reached: Sequence[int | None]) -> None:
         restore_group(self._join, state, reached)
 
-    def query_metrics(self) -> dict[str, QueryMetrics]:
-        found: dict[str, list[QueryMetrics]] = {}
+    def query_metrics(self) -> dict[str, BatchQueryMetrics]:
+        found: dict[str, list[BatchQueryMetrics]] = {}
         for member in (*self._join.departed.values(), *self._join.subscribers):
             r = member.response_times.since(self._before.get(member.key, ResponseTimes()))
             backlog = 0 if member.key in self._join.departed else self._join.backlog(member)
             found.setdefault(member.name, []).append(
-                QueryMetrics(r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from)
+                BatchQueryMetrics(
+                    r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from
+                )
             )
-        return {name: QueryMetrics.together(each) for name, each in found.items()}
+        return {name: BatchQueryMetrics.together(each) for name, each in found.items()}
 
     def control_errors(self) -> tuple[str, ...]:
         reasons, self._join.control_errors = dict.fromkeys(self._join.control_errors[:MAX_REASONS]), []

@@ -11,7 +11,7 @@ from typing import Any
 from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import in_turn, lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, ResultCounts, StreamCounts
-from windrow.model.query_metrics import QueryMetrics
+from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.model.units import json_value
 
 DIGITS = 5
@@ -46,7 +46,7 @@ class BatchPoint(BatchCounts):
     has_limits: bool
     skew: float
     streams: Mapping[str, StreamCounts]
-    queries: Mapping[str, QueryMetrics]
+    queries: Mapping[str, BatchQueryMetrics]
     batches: int = 1
 
     @classmethod
@@ -91,7 +91,7 @@ class BatchPoint(BatchCounts):
                 )
                 for alias in aliases
             },
-            queries={name: QueryMetrics(**query) for name, query in join["queries"].items()},
+            queries={name: BatchQueryMetrics(**query) for name, query in join["queries"].items()},
         )
 
     @property
@@ -120,7 +120,7 @@ class BatchPoint(BatchCounts):
             streams=_merged(
                 self.streams, later.streams, lambda a, b: StreamCounts(**in_turn(StreamCounts, a, b, rows))
             ),
-            queries=_merged(self.queries, later.queries, QueryMetrics.and_then),
+            queries=_merged(self.queries, later.queries, BatchQueryMetrics.and_then),
         )
 
     @cached_property

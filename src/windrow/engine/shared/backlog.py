@@ -18,7 +18,6 @@ import numpy as np
 
 from windrow.engine.completeness import NEVER
 from windrow.engine.join import Join
-from windrow.engine.limits.deadline_controller import LEAST_SECONDS
 from windrow.engine.probe import Probe
 from windrow.engine.row_windows import OUT, RANK, SEQ
 from windrow.engine.rows import ArrivingRows
@@ -31,6 +30,8 @@ from windrow.engine.windows import Windows
 Array = np.ndarray
 _ENDLESS = 1 << 61
 _FEW = 1024
+_LEAST_SECONDS = 1e-6
+"""Above 0, so that each call serves a unit even if reading its rows takes all the time."""
 _MEMORY = 0.5
 """Weight of the earlier speed when a call updates it."""
 
@@ -110,7 +111,7 @@ class BacklogScheduler:
         """Serve units in the schedule's order until the deadline's work is done, or `everything`. `seconds`
         are those of this call, if not the deadline."""
         everything = everything or self.speed is None or self._mostly_displaced(join.windows)
-        limit = self.seconds if seconds is None else max(seconds, LEAST_SECONDS)
+        limit = self.seconds if seconds is None else max(seconds, _LEAST_SECONDS)
         used = self._spend(join, router, np.inf if everything else limit * (self.speed or 0.0))
         self._learn(used, clock() - self._began)
 
