@@ -136,7 +136,7 @@ def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) ->
     before, now = head["query"], fingerprint(runner.query)
     runner.calls, runner.seq = head["calls"], head["seq"]
     runner.counters.compared_before = head["comparisons"]
-    runner.overhead = head.get("overhead", 0.0)  # not in states of Windrow 0.1's first formats
+    runner.overhead = head.get("overhead", 0.0)  # older states lack it
     for name, component in zip(COMPONENTS, head["components"], strict=True):
         if name != "deadline_controller" or before["deadline"] == now["deadline"]:
             decode(component, stored.arrays, getattr(runner, name))

@@ -5,11 +5,11 @@ from it when the call ends. While it runs, time is counted, not measured: work d
 earlier calls. Another attempt at the call then does the same work, however fast it runs, and returns the same
 results. Only GrubJoin's throttle on a given clock, as in the lab, reads it within a call.
 
-Otherwise the throttle fraction is the fraction of the full work there is time for. Each sub-batch sets it so
-that the remaining rows take the remaining time. With an adaptation interval it is instead adapted at
-intervals of event time, from rows consumed and rows arrived, as in GrubJoin. Then a call can run out of time:
-the remaining rows wait in the buffer or are dropped. Without a buffer they are processed late and do not
-count as consumed.
+If calls are not planned (`call_planner.py`), the throttle fraction is the fraction of the full work there is
+time for. Each sub-batch sets it so that the remaining rows take the remaining time. With an adaptation
+interval it is instead adapted at intervals of event time, from rows consumed and rows arrived, as in
+GrubJoin. Then a call can run out of time: the remaining rows wait in the buffer or are dropped. Without a
+buffer they are processed late and do not count as consumed.
 """
 
 from __future__ import annotations
