@@ -63,7 +63,10 @@ FAULTS = {
 }  # fmt: skip
 
 
-SHOWS = {"a start without state names parts of a void version": 221}
+SHOWS = {
+    "a start without state names parts of a void version": 221,
+    "copies on a machine are not verified": 213,
+}
 """Schedules that show a fault which few do. The search begins there, since it would take long from 0."""
 
 

@@ -203,6 +203,9 @@ class Join(Stateful):
 
     def install(self, plan: Plan) -> None:
         """Follow another plan from now on; the windows build the indexes it needs."""
+        if self.plan is not None and plan.directions == self.plan.directions:
+            self.plan = plan  # Only its expectations differ.
+            return
         self._compared_before += sum(s.comparisons for s in self._searches)
         self._counted_before += sum(s.counted for s in self._searches)
         self.plan, bound = plan, self.bound

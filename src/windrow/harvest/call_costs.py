@@ -9,8 +9,8 @@ and of the third with most. It keeps its value while work does not vary. The pac
 few calls, so it follows the machine within three of them. Medians ignore calls that waited for a compilation
 or for another process.
 
-The fixed cost counts for at most half of the time there is, whatever the line says. Planning then converges
-on the work that fits even if the fixed cost is wrong: while recent calls take too long, the next does less,
+The fixed cost counts for at most four fifths of the time there is, whatever the line says. Planning then
+converges on the work that fits even if the fixed cost is wrong: while recent calls take too long, the next does less,
 but a wrong line alone never leaves time for nothing.
 """
 
@@ -27,7 +27,7 @@ from windrow.model.stateful import Stateful
 
 REMEMBERED, RECENT = 32, 5
 """Number of calls that the base and the pace are learned from."""
-MOST_FIXED = 0.5
+MOST_FIXED = 0.8
 """Fixed cost as a fraction of the time there is, at most."""
 Amount = TypeVar("Amount", float, np.ndarray)
 ROW, COMPARE, RESULT = 1e-7, 5e-9, 3e-8

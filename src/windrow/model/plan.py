@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from windrow.model.access import Access
 from windrow.model.harvest import Harvest
@@ -31,7 +31,8 @@ class Step:
     """Probing one window.
 
     The index finds rows by `driver`. `checks` and then `residuals` are the conditions that become checkable
-    with this stream and that the index alone does not guarantee.
+    with this stream and that the index alone does not guarantee. Expectations are not compared: steps are
+    equal if they probe in the same way.
     """
 
     stream: int
@@ -39,9 +40,9 @@ class Step:
     driver: tuple[Driver, ...] = ()
     checks: tuple[Condition, ...] = ()
     residuals: tuple[Residual, ...] = ()
-    comparisons: float = 0.0
+    comparisons: float = field(default=0.0, compare=False)
     """Expected rows compared per second."""
-    results: float = 0.0
+    results: float = field(default=0.0, compare=False)
     """Expected partial matches per second that leave this step."""
 
     @property

@@ -60,6 +60,8 @@ SURGE = 2.0
 slow by chance, and would lose results for nothing."""
 FEWEST = 0.02
 """Minimum fraction of the planned probes in a late call; they show what the other rows miss."""
+SPIKE = 2.0
+"""Multiple of what dropping rows usually takes at which it counts at most."""
 CHEAP = 0.05
 """Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
@@ -267,8 +269,12 @@ class CallPlanner(Stateful):
 
     def rows_dropped(self, seconds: float) -> None:
         """The rows there is no time for have been dropped: learn how long that took."""
-        self.call.planning = max(0.0, seconds)
-        self._dropping += 0.3 * (self.call.planning - self._dropping)
+        self.call.planning = seconds = max(0.0, seconds)
+        if self.overload.cold and not self.scans:
+            return
+        if self._dropping:
+            seconds = self._dropping + 0.3 * (min(seconds, SPIKE * self._dropping) - self._dropping)
+        self._dropping = seconds
 
     def parts(self) -> int:
         """Number of sub-batches: several if parts of windows are probed, fewer rows probe, or a scan may be
