@@ -10,8 +10,8 @@ few calls, so it follows the machine within three of them. Medians ignore calls 
 or for another process.
 
 The fixed cost counts for at most four fifths of the time there is, whatever the line says. Planning then
-converges on the work that fits even if the fixed cost is wrong: while recent calls take too long, the next does less,
-but a wrong line alone never leaves time for nothing.
+converges on the work that fits even if the fixed cost is wrong: while recent calls take too long, the next
+does less, but a wrong line alone never leaves time for nothing.
 """
 
 from __future__ import annotations
