@@ -25,6 +25,7 @@ EXPRESSION_DEPTH, EXPRESSION_TERMS = 24, 100
 """Limits of expressions in messages: nesting depth, and terms in a row. Expressions are parsed again wherever
 a state is loaded, however deep the stack is by then, so the limits are far below what a stack holds."""
 REASON_LENGTH = 300
+CONTROL = Option(section="control")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
@@ -58,7 +59,7 @@ def read_control(document: str | Mapping[str, Any]) -> ImportanceChange | SetBac
             return read_event_times(document)
         for name in ("at", "importance"):
             if name not in document:
-                raise QueryError(f"control: '{name}' is missing; got {shown(document)}")
+                raise QueryError(f"'{name}' is missing; got {shown(document)}")
         _check_expressions(document["importance"])
         return ImportanceChange(event_time(document["at"]), document["importance"])
 
@@ -68,10 +69,11 @@ def read_event_times(document: Mapping[str, Any]) -> SetBack:
     others = [name for name in document if name not in ("event_time", "seq")]
     if not isinstance(given, Mapping) or not given or others:
         raise QueryError(
-            "control: event_time: expected a time per stream and nothing else, such as "
-            f'{{"event_time": {{"b": "2026-01-31T12:00:00Z"}}}}, got {shown(document)}'
+            "expected a time per stream and nothing else, such as "
+            f'{{"event_time": {{"b": "2026-01-31T12:00:00Z"}}}}, got {shown(document)}',
+            Option("event_time"),
         )
-    return SetBack({str(alias): event_time(time) for alias, time in given.items()})
+    return SetBack({str(alias): event_time(time, "event_time") for alias, time in given.items()})
 
 
 def read_fields(document: str | Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
@@ -79,10 +81,10 @@ def read_fields(document: str | Mapping[str, Any], fields: Sequence[str]) -> Map
     if isinstance(document, str):
         document = _parsed(document)
     if not isinstance(document, Mapping):
-        raise QueryError(f"control: expected a mapping with {list(fields)}, got {shown(document)}")
+        raise QueryError(f"expected a mapping with {list(fields)}, got {shown(document)}")
     for name in document:
         if name not in fields:
-            raise QueryError(f"control: {unknown('field', short(str(name)), fields)}")
+            raise QueryError(f"{unknown('field', short(str(name)), fields)}")
     _sequence(document)
     return document
 
@@ -93,7 +95,7 @@ def in_order(documents: Iterable[str]) -> list[str]:
     return sorted(documents, key=_place)
 
 
-def event_time(value: object) -> int:
+def event_time(value: object, field: str = "at") -> int:
     """Microseconds since 1970, from a number of microseconds or a text."""
     if isinstance(value, int) and not isinstance(value, bool):
         found = value
@@ -101,38 +103,39 @@ def event_time(value: object) -> int:
         try:
             when = datetime.fromisoformat(str(value))
         except ValueError:
-            raise QueryError(
-                f"control: at must be an event time such as '2026-01-31T12:00:00Z', got {shown(value)}"
-            ) from None
+            what = f"must be an event time such as '2026-01-31T12:00:00Z', got {shown(value)}"
+            raise QueryError(what, Option(field)) from None
         found = ((when if when.tzinfo else when.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
     if not _EARLIEST <= found <= _LATEST:
-        raise QueryError(f"control: at must be in the years 1 to 9999, got {shown(value)}")
+        raise QueryError(f"must be in the years 1 to 9999, got {shown(value)}", Option(field))
     return found
 
 
 def check_expression(text: str, where: str) -> None:
     """Refuse text that is not an expression, or is nested too deep."""
     try:
-        with placed(Option(where, section="control")):
+        with placed(Option(where)):
             nested, deep = depth(text)
     except RecursionError:
         nested = deep = len(text)
     if nested > EXPRESSION_DEPTH or deep > EXPRESSION_DEPTH + EXPRESSION_TERMS:
         raise QueryError(
-            f"control: {where}: an expression may be nested {EXPRESSION_DEPTH} deep and have "
-            f"{EXPRESSION_TERMS} terms in a row, got {shown(text)}"
+            f"an expression may be nested {EXPRESSION_DEPTH} deep and have {EXPRESSION_TERMS} terms in a "
+            f"row, got {shown(text)}",
+            Option(where),
         )
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Turn any error while a message is read or checked into a short QueryError."""
+    """Turn any error while a message is read or applied into a short QueryError about it."""
     try:
-        yield
+        with placed(CONTROL):
+            yield
     except WindrowError as error:
-        raise QueryError(short(str(error))) from None
+        raise QueryError(short(error.message), error.place) from None
     except Exception as error:  # any error is the message's fault
-        raise QueryError(short(f"control: refused: {type(error).__name__}: {error}")) from None
+        raise QueryError(short(f"refused: {type(error).__name__}: {error}"), CONTROL) from None
 
 
 def short(text: str) -> str:
@@ -151,17 +154,17 @@ def shown(value: object) -> str:
 def _parsed(text: str) -> Any:
     size = len(text.encode(errors="replace"))
     if size > MESSAGE_BYTES:
-        raise QueryError(f"control: a message may have {MESSAGE_BYTES} bytes, got {size}: {shown(text[:80])}")
+        raise QueryError(f"a message may have {MESSAGE_BYTES} bytes, got {size}: {shown(text[:80])}")
     deep = most = 0
     for character in text:
         deep += (character in "[{") - (character in "]}")
         most = max(most, deep)
     if most > NESTING:
-        raise QueryError(f"control: a message may be nested {NESTING} deep, got {shown(text[:80])}")
+        raise QueryError(f"a message may be nested {NESTING} deep, got {shown(text[:80])}")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise QueryError(f"control: not JSON: {short(str(error))}; got {shown(text)}") from None
+        raise QueryError(f"not JSON: {short(str(error))}; got {shown(text)}") from None
 
 
 def _sequence(document: Mapping[str, Any]) -> int | None:
@@ -169,7 +172,7 @@ def _sequence(document: Mapping[str, Any]) -> int | None:
     if seq is None:
         return None
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq < 1 << 63:
-        raise QueryError(f"control: seq must be a whole number from 0, got {shown(seq)}")
+        raise QueryError(f"must be a whole number from 0, got {shown(seq)}", Option("seq"))
     return seq
 
 

@@ -162,13 +162,12 @@ class Operator:
             if isinstance(change, SetBack):
                 for alias in change.times:
                     if alias not in self.query.streams:
-                        known = self.query.aliases
-                        raise QueryError(f"control: event_time: {unknown('stream', alias, known)}")
+                        raise QueryError(unknown("stream", alias, self.query.aliases), Option("event_time"))
                 self.runner.set_back(change.times)
                 return
             evictor = self.runner.join.evictor if self.runner.join else None
             if evictor is None:
-                raise QueryError("control: importance matters under a memory limit; this query has none")
+                raise QueryError("matters under a memory limit; this query has none", Option("importance"))
             evictor.ranking.change_importance(change.at, change.importance)
 
     def snapshot(self) -> bytes:

@@ -90,8 +90,7 @@ class Ranking(Stateful, ABC):
     def change_importance(self, at: int, by: object) -> None:
         """Uses another importance function from event time `at` on."""
         raise QueryError(
-            "control: importance is for the policies 'importance', 'greedy' and 'auto'; this query's policy "
-            "has none"
+            "importance is for the policies 'importance', 'greedy' and 'auto'; this query's policy has none"
         )
 
     def stream_models(self, views: Sequence[WindowView], budget: MemoryBudget) -> list[StreamModel] | None:

@@ -22,7 +22,7 @@ from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.shared.subscribers import Key
 from windrow.engine.state import State
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.model.query import Query
 from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.model.sharing import Subscription
@@ -50,14 +50,15 @@ class JoinOnSpark(Sibling):
         for column in schema:
             if column.name not in self.columns.names[1:]:
                 raise QueryError(
-                    f"add: query '{name}': {unknown('column', column.name, self.columns.names[1:])}; the "
-                    "result's columns were fixed when the stream began"
+                    f"{unknown('column', column.name, self.columns.names[1:])}; the result's columns were "
+                    "fixed when the stream began",
+                    Option(query=name),
                 )
             fixed = self.columns.field(column.name).type
             if column.type != fixed and from_arrow_type(column.type) != from_arrow_type(fixed):
                 raise QueryError(
-                    f"add: query '{name}': column '{column.name}' is {column.type}, and in the result "
-                    f"{fixed}; rename it with 'as'"
+                    f"column '{column.name}' is {column.type}, in the result {fixed}; rename it with 'as'",
+                    Option(query=name),
                 )
 
 

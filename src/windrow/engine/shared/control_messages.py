@@ -24,6 +24,8 @@ from windrow.model.units import DAY
 
 FIELDS = ("at", "add", "remove", "event_time", "seq")
 ADD_FIELDS = ("name", "within", "on", "where", "select", "like", "how", "match")
+ADD, REMOVE = Option(section="add"), Option(section="remove")
+"""What an error is about that a change of queries raises."""
 NAME_LENGTH = 200
 WIDEST = {"time": 366 * DAY, "rows": 10_000_000, "rows per key": 10_000_000}
 """Maximum windows in a message: a query added by mistake must not retain everything forever."""
@@ -46,7 +48,7 @@ class AddQuery:
 
     def subscription(self, like: Query) -> Subscription:
         """The subscription over the join of `like`."""
-        with placed(Option(section="add", query=self.name)):
+        with placed(Option(section=ADD.section, query=self.name)):
             asked = with_windows(like, self.within, self.on or split_by_stream(like).on)
             if self.how is not None or self.match is not None:
                 asked = replace(asked, how=self.how or INNER, match=self.match)
@@ -66,25 +68,26 @@ def read_change(document: str | Mapping[str, Any]) -> AddQuery | RemoveQuery | S
         if "event_time" in document:
             return read_event_times(document)
         if ("add" in document) == ("remove" in document):
-            raise QueryError(f"control: expected either 'add' or 'remove', got {shown(document)}")
+            raise QueryError(f"expected either 'add' or 'remove', got {shown(document)}")
         at = event_time(document["at"]) if document.get("at") is not None else None
         if "remove" in document:
             return RemoveQuery(_name(document["remove"], "remove"), at)
-        return _read_add(document["add"], at)
+        with placed(Option(section="control: add")):
+            return _read_add(document["add"], at)
 
 
 def _read_add(given: Any, at: int | None) -> AddQuery:
     if not isinstance(given, Mapping):
-        raise QueryError(f"control: add: expected a mapping with {list(ADD_FIELDS)}, got {shown(given)}")
+        raise QueryError(f"expected a mapping with {list(ADD_FIELDS)}, got {shown(given)}")
     for field in given:
         if field not in ADD_FIELDS:
-            raise QueryError(f"control: add: {unknown('field', shown(field), ADD_FIELDS)}")
+            raise QueryError(unknown("field", shown(field), ADD_FIELDS))
     for field in ("name", "within"):
         if field not in given:
-            raise QueryError(f"control: add: '{field}' is missing; got {shown(given)}")
+            raise QueryError(f"'{field}' is missing; got {shown(given)}")
     select = given.get("select") or []
     if not isinstance(select, list | tuple) or not all(isinstance(item, str) for item in select):
-        raise QueryError(f"control: add: select must be a list such as ['a.id'], got {shown(select)}")
+        raise QueryError(f"must be a list such as ['a.id'], got {shown(select)}", Option("select"))
     texts = {f: None if given.get(f) is None else _text(given[f], f) for f in ("on", "where", "like")}
     name = _name(given["name"], "name")
     for where, text in (("on", texts["on"]), ("where", texts["where"]), *(("select", s) for s in select)):
@@ -108,21 +111,21 @@ def _check_windows(within: Any) -> None:
     """Check the windows' form and size; the join checks that they are its kind."""
     windows = within.values() if isinstance(within, Mapping) else within
     for given in windows if isinstance(windows, Iterable) and not isinstance(windows, str) else [windows]:
-        with placed(Option("within", section="control: add")):
+        with placed(Option("within")):
             window = Window.parse(given)
-        if window.size > WIDEST[window.kind]:
-            widest = Window(window.kind, WIDEST[window.kind])
-            raise QueryError(f"control: add: within: a new query's window is at most {widest}, got {window}")
+            if window.size > WIDEST[window.kind]:
+                widest = Window(window.kind, WIDEST[window.kind])
+                raise QueryError(f"a new query's window is at most {widest}, got {window}")
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise QueryError(f"control: {where}: expected a text, got {shown(value)}")
+        raise QueryError(f"expected a text, got {shown(value)}", Option(where))
     return value
 
 
 def _name(value: object, where: str) -> str:
     text = _text(value, where)
     if len(text) > NAME_LENGTH:
-        raise QueryError(f"control: {where}: a name has at most {NAME_LENGTH} characters, got {shown(text)}")
+        raise QueryError(f"a name has at most {NAME_LENGTH} characters, got {shown(text)}", Option(where))
     return text

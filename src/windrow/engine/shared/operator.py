@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.engine.control import SetBack, refusing
-from windrow.engine.shared.control_messages import RemoveQuery, read_change
+from windrow.engine.shared.control_messages import ADD, REMOVE, RemoveQuery, read_change
 from windrow.engine.shared.grouping import QueryGroup, difference, group_queries
 from windrow.engine.shared.query_names import QueryNames, check_streams, choose
 from windrow.engine.shared.results import ResultsByQuery
@@ -18,7 +18,7 @@ from windrow.engine.shared.shared_join import Data, SharedJoin
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import State
-from windrow.errors import QueryError, StateError, unknown
+from windrow.errors import QueryError, StateError, placed, unknown
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
 from windrow.model.sharing import SearchProgress, SharedMetrics, Subscription
@@ -160,7 +160,7 @@ class SharedOperator:
         """Remove a query: no results from event time `at` on, by default from now on. It still gets earlier
         results. Its name is free again from that time on."""
         if name not in self._names.taken:
-            raise QueryError(f"remove: {unknown('query', str(name), self.queries)}")
+            raise QueryError(unknown("query", str(name), self.queries), REMOVE)
         self._joins[self._names.join_of(name)].remove(name, at)
 
     def control(self, document: str | Mapping[str, Any]) -> None:
@@ -181,7 +181,8 @@ class SharedOperator:
                 self.remove(change.name, change.at)
             else:
                 siblings = [join.sibling for join in self._joins]
-                owner = choose(change, siblings, self._names)
+                with placed(ADD):
+                    owner = choose(change, siblings, self._names)
                 asked = change.subscription(siblings[owner].like)
                 self._joins[owner].add(change.name, asked, change.at)
 

@@ -17,7 +17,7 @@ from windrow.engine.control import SetBack
 from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.control_messages import AddQuery
 from windrow.engine.shared.grouping import difference
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.stateful import Stateful
@@ -56,23 +56,23 @@ class QueryNames(Stateful):
         if known is None:
             return
         if known.until is None:
-            raise QueryError(f"add: there is a query '{name}' already; remove it first, or take another name")
+            raise QueryError(f"there is a query '{name}' already; remove it first, or take another name")
         if at is None or at < known.until:
             raise QueryError(
-                f"add: there is a query '{name}' until {_shown(known.until)}; add it from then on, or take "
+                f"there is a query '{name}' until {_shown(known.until)}; add it from then on, or take "
                 "another name"
             )
 
     def check_old(self, name: str, at: int | None) -> None:
         """Refuse to end a query that does not exist, already ends earlier, or is the last."""
         if name not in self.taken:
-            raise QueryError(f"remove: {unknown('query', name, self.taken)}")
+            raise QueryError(unknown("query", name, self.taken))
         known = self.taken[name]
         if known.until is not None and at is not None and at >= known.until:
-            raise QueryError(f"remove: the query '{name}' ends at {_shown(known.until)} already")
+            raise QueryError(f"the query '{name}' ends at {_shown(known.until)} already")
         others = (n for n, t in self.taken.items() if n != name and t.join == known.join)
         if not any(self.taken[n].until is None for n in others):
-            raise QueryError(f"remove: '{name}' is the last query of the join; stop the join instead")
+            raise QueryError(f"'{name}' is the last query of the join; stop the join instead")
 
     def begin(self, name: str, join: int) -> int:
         """Take the name; return the number of earlier queries of that name."""
@@ -104,7 +104,7 @@ class Sibling:
         """Refuse a query that cannot share the join."""
         why = difference(self.like, asked.query)
         if why is not None:
-            raise QueryError(f"add: query '{name}' cannot share the join: {why}")
+            raise QueryError(f"cannot share the join: {why}", Option(query=name))
         if self.schemas is not None:
             bind(name, asked, self.schemas)
 
@@ -114,22 +114,18 @@ def check_streams(change: SetBack, joins: Sequence[Sibling]) -> None:
     known = {alias for join in joins for alias in join.like.aliases}
     for alias in change.times:
         if alias not in known:
-            raise QueryError(f"control: event_time: {unknown('stream', alias, known)}")
+            raise QueryError(unknown("stream", alias, known), Option("event_time"))
 
 
 def choose(change: AddQuery, joins: Sequence[Sibling], names: QueryNames) -> int:
     """The join that a new query belongs to."""
     if change.like is not None:
-        try:
+        with placed(Option("like")):
             return names.join_of(change.like)
-        except QueryError as error:
-            raise QueryError(f"add: like: {error}") from None
     if len(joins) == 1:
         return 0
     if change.on is None:
-        raise QueryError(
-            f"add: there are {len(joins)} joins; say which with 'like': a query's name, or with 'on'"
-        )
+        raise QueryError(f"there are {len(joins)} joins; say which with 'like': a query's name, or with 'on'")
     for number, join in enumerate(joins):
         if change.how is None and change.match is None and join.like.kind.shapes:
             continue  # an inner join is meant

@@ -19,7 +19,7 @@ from windrow.engine.control import SetBack, refusing, short
 from windrow.engine.runner import JoinRunner
 from windrow.engine.shared.backlog import BacklogScheduler
 from windrow.engine.shared.bound_subscription import BoundSubscription, bind
-from windrow.engine.shared.control_messages import RemoveQuery, read_change
+from windrow.engine.shared.control_messages import ADD, REMOVE, RemoveQuery, read_change
 from windrow.engine.shared.grouping import base_query
 from windrow.engine.shared.query_names import QueryNames, Sibling, check_streams, choose
 from windrow.engine.shared.query_router import QueryRouter
@@ -112,12 +112,13 @@ class SharedJoin:
 
     def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
         """Add a query from event time `at` or from now on. It starts with the rows in the windows."""
-        if not isinstance(name, str) or not name:
-            raise QueryError(f"add: a query's name must be a text, got {name!r}")
         at = self._now if at is None else at
-        self.names.check_new(name, at)
-        self.sibling.check(name, asked)
-        self.subscribers.check_room()
+        with placed(ADD):
+            if not isinstance(name, str) or not name:
+                raise QueryError(f"a query's name must be a text, got {name!r}")
+            self.names.check_new(name, at)
+            self.sibling.check(name, asked)
+            self.subscribers.check_room()
         completeness = self._completeness(asked, at)
         self._drain()
         number = self.names.begin(name, self.number)
@@ -127,7 +128,8 @@ class SharedJoin:
     def remove(self, name: str, at: int | None = None) -> None:
         """End a query's results at event time `at`, or now."""
         at = self._now if at is None else at
-        self.names.check_old(name, at)
+        with placed(REMOVE):
+            self.names.check_old(name, at)
         self._drain()
         self.names.end(name, at)
         member = self.subscribers.last(name)
@@ -147,16 +149,18 @@ class SharedJoin:
                 return
             at = self._now if change.at is None else change.at
             if isinstance(change, RemoveQuery):
-                self.names.check_old(change.name, at)
+                with placed(REMOVE):
+                    self.names.check_old(change.name, at)
                 if self.names.join_of(change.name) == self.number:
                     self.remove(change.name, at)
                 else:
                     self.names.end(change.name, at)
                 return
-            owner = choose(change, joins, self.names)
-            asked = change.subscription(joins[owner].like)
-            self.names.check_new(change.name, at)
-            joins[owner].check(change.name, asked)
+            with placed(ADD):
+                owner = choose(change, joins, self.names)
+                asked = change.subscription(joins[owner].like)
+                self.names.check_new(change.name, at)
+                joins[owner].check(change.name, asked)
             if owner == self.number:
                 self.add(change.name, asked, at)
             else:
@@ -216,9 +220,10 @@ class SharedJoin:
         """Remove queries that were added before the columns were known and name an unknown one."""
         for member in [m for m in self.subscribers if self._added(m)]:
             try:
-                bind(member.name, member.subscription, schemas)
+                with placed(ADD):
+                    bind(member.name, member.subscription, schemas)
             except QueryError as error:
-                self.control_errors.append(f"add: {error}")
+                self.control_errors.append(str(error))
                 self.subscribers.drop([member.key])
                 self.names.end(member.name, None)
 

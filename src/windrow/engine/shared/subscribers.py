@@ -136,7 +136,7 @@ class Subscribers:
 
     def check_room(self) -> None:
         if len(self.all) >= MOST_QUERIES:
-            raise QueryError(f"add: a join has at most {MOST_QUERIES} queries; remove one first")
+            raise QueryError(f"a join has at most {MOST_QUERIES} queries; remove one first")
 
     def last(self, name: str) -> Subscriber | None:
         """The last query of the name, unless it is over."""

@@ -94,9 +94,7 @@ class AutoRanking(ImportanceAwareRanking):
 
     def change_importance(self, at: int, by: object) -> None:
         if not self._valued:
-            raise QueryError(
-                "control: importance can be changed where there is one from the start: Auto(by=...)"
-            )
+            raise QueryError("importance can be changed where there is one from the start: Auto(by=...)")
         super().change_importance(at, by)
 
     def _fit(self, stream: int) -> MatchRateModel:

@@ -61,7 +61,7 @@ class ImportanceAwareRanking(Ranking):
         """Uses another function from event time `at` (microseconds) on. Of several functions whose time is
         reached, the latest is in effect. Raises an error if the function is invalid."""
         if len(self._versions) > MOST_VERSIONS:
-            raise QueryError(f"control: {MOST_VERSIONS} changes of importance wait for their time already")
+            raise QueryError(f"{MOST_VERSIONS} changes of importance wait for their time already")
         version = self._version(at, by)
         place = sum(v.at is None or v.at <= at for v in self._versions)
         self._versions.insert(place, version)
