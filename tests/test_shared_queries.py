@@ -194,7 +194,7 @@ def test_counted_windows_grow_and_shrink():
         ("[1]", "expected a mapping"),
         ({"ad": {}}, "Did you mean 'add'"),
         ({"at": 1}, "either 'add' or 'remove'"),
-        ({"at": "noon", "remove": "two"}, "at must be an event time"),
+        ({"at": "noon", "remove": "two"}, "at: must be an event time"),
         ({"remove": "tow"}, "Did you mean 'two'"),
         ({"add": {"name": "new"}}, "'within' is missing"),
         ({"add": {"name": "two", "within": "1 s", "like": "one"}}, "there is a query 'two' already"),
