@@ -104,7 +104,7 @@ class Subscriber:
 
 
 def saved_window(text: str) -> Window:
-    """Parse a window that `Subscriber.to_json` wrote."""
+    """Parse a window that `Subscriber.to_dict` wrote."""
     size, _, kind = text.partition(" ")
     return Window("time" if kind == "time" else "rows" if kind == "rows" else "rows per key", int(size))
 
