@@ -22,6 +22,7 @@ import pyarrow as pa
 from results import ids
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State
+from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN
 from windrow.spark.task import JoinTask
@@ -105,8 +106,8 @@ class SmallKind:
     """Draws what an attempt measures, if there is a deadline."""
 
     @property
-    def deadline_seconds(self) -> float | None:
-        return None if self.speeds is None else 1.0
+    def deadline(self) -> Deadline | None:
+        return None if self.speeds is None else Deadline(micros=1_000_000)
 
     def start(self, query: Query, schemas: object) -> Any:
         window = query.streams["a"].window.size

@@ -69,7 +69,7 @@ def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted)
     @examples(6)
     @given(
         shared_cases(counted),
-        st.sampled_from(["100 ms", "300 ms", "1 s"]),
+        st.sampled_from(["100 ms", "300 ms", "1 s", "20 rows/s"]),
         st.sampled_from([None, 0, 5, 10_000]),
         st.frozensets(st.integers(0, 6), max_size=2),
     )

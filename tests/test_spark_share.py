@@ -185,13 +185,14 @@ def test_queries_come_and_go_by_control_documents(two):
     assert sizes[-1] < sizes[0]
 
 
-def test_a_deadline_carries_large_windows_over_and_loses_nothing(two):
+@pytest.mark.parametrize("deadline", ["1 us", "1000000000 rows/s"])
+def test_a_deadline_carries_large_windows_over_and_loses_nothing(two, deadline):
     a, b, path = two
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
     options = {"queries": queries, "schedule": "swf", "max_backlog": 100_000}
     a.put(*files(1)[:3])
     b.put(*files(2)[:3])
-    ran = run(shared(a, b, path, deadline="1 us", **options), path, COLUMNS)
+    ran = run(shared(a, b, path, deadline=deadline, **options), path, COLUMNS)
     told = metrics(ran)
     assert max(m.queries["slow"].backlog_rows for m in told) > 0
     between = by_query(path)

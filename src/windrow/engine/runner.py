@@ -103,7 +103,7 @@ class JoinRunner:
         self.seq = 0
         """Rows of all streams numbered so far, in a join with row windows."""
         self._broken = False
-        self._arrivals = 0
+        self.rows_arrived = 0
         """Rows that arrived with this call."""
         for alias, schema in (schemas or {}).items():
             self._learn_schema(self._stream(alias), schema)
@@ -128,7 +128,7 @@ class JoinRunner:
     def admit(self, batches: Mapping[int, pa.RecordBatch], now: int | None = None) -> None:
         """Buffer the rows that have a time and are neither late nor too far ahead of `now`."""
         self.calls += 1
-        self._arrivals = 0
+        self.rows_arrived = 0
         self.dropped = []
         bounds = [self.watermarks.bound(stream) for stream in range(len(self.buffer))]
         bound = self.query.head_start
@@ -148,7 +148,7 @@ class JoinRunner:
                 if held is not None and held.num_rows:
                     self.watermarks.advance_partitions(stream, newest_by_partition(held, of))
             if len(ts):
-                self._arrivals += len(ts)
+                self.rows_arrived += len(ts)
                 self.buffer[stream].add(ts, rows, np.full(len(ts), self.calls))
                 self.watermarks.advance(stream, int(ts[-1]))
         if self.sees_all:
@@ -174,7 +174,7 @@ class JoinRunner:
             sub_batches = self._sub_batches(arrivals)
         else:
             call = TimedSubBatches(self.query, self.join, controller, arrivals, at)
-            sub_batches = call.cut(self._sub_batches, self._arrivals, seconds)
+            sub_batches = call.cut(self._sub_batches, self.rows_arrived, seconds)
         for stop in sub_batches:
             sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             yield from self._decide(self.join, arrivals, at)

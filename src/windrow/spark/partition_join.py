@@ -19,6 +19,7 @@ from windrow.engine.redistribution import Moves, redistributed
 from windrow.engine.result_builder import result_schema
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import State, capture, restore
+from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.spark.metrics import COLUMN
@@ -83,7 +84,7 @@ class JoinKind(Protocol):
     """Describes a join to workers."""
 
     @property
-    def deadline_seconds(self) -> float | None:
+    def deadline(self) -> Deadline | None:
         """The deadline of a micro-batch, if it is not one of the query."""
 
     def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
@@ -103,7 +104,7 @@ class JoinKind(Protocol):
 class SingleQuery:
     """The join of one query."""
 
-    deadline_seconds: None = None
+    deadline: None = None
 
     def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
         return _SingleQueryJoin(query, schemas)

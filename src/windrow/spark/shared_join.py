@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import reduce
 from os import PathLike
 from typing import Any
@@ -22,11 +23,11 @@ from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import Option, QueryError, placed
 from windrow.model.execution import EXECUTION_SETTINGS, Execution, SkewedKeys
 from windrow.model.keywords import checks_keywords
+from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.model.settings import documents
 from windrow.model.sharing import Subscription
 from windrow.model.source import quoted
-from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_settings import with_frame_settings
 from windrow.spark.frames import (
@@ -46,7 +47,7 @@ def prepare_shared(
     frames: Mapping[str, DataFrame | FileStream],
     execution: Execution | None = None,
     schedule: str = "greedy",
-    deadline: str | None = None,
+    deadline: str | timedelta | Deadline | None = None,
     max_backlog: int | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
@@ -58,10 +59,9 @@ def prepare_shared(
     check_frames(frames)
     find_schedule(schedule)
     with placed(Option("deadline")):
-        if deadline is not None and parse_duration(deadline) <= 0:
-            raise QueryError(f"must be positive, got {deadline!r}")
+        limit = Deadline.parse(deadline)
     if heartbeat:
-        control = _with_beats(control, frames, deadline)
+        control = _with_beats(control, frames, limit)
     groups = group_queries({name: _settled(asked, frames) for name, asked in queries.items()})
     used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
     unused = [alias for alias in frames if alias not in used]
@@ -83,7 +83,7 @@ def prepare_shared(
         laid_out.append(replace(laid, title=str(g), result=StructType(fields)))
         siblings.append(JoinOnSpark(like, laid.join.result_schemas, arrow, tuple(g.subscriptions)))
     joins = tuple(siblings)
-    settings = (schedule, deadline, max_backlog, joins)
+    settings = (schedule, limit, max_backlog, joins)
     return [
         replace(laid, kind=SharedQueries(dict(g.subscriptions), joins[number].columns, *settings, number))
         for number, (g, laid) in enumerate(zip(groups, laid_out, strict=True))
@@ -97,7 +97,7 @@ def share(
     frames: Mapping[str, DataFrame | FileStream],
     *,
     schedule: str = "greedy",
-    deadline: str | None = None,
+    deadline: str | timedelta | Deadline | None = None,
     max_backlog: int | None = None,
     partitions: int | None = None,
     state: str | PathLike[str] | None = None,
@@ -123,8 +123,9 @@ def share(
     schedule
         "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time that a micro-batch may take in the join, such as "2 seconds"; the rest is deferred to the next
-        micro-batch, in the state. None: a micro-batch finishes all its rows.
+        Time that a micro-batch may take in the join, such as "2 seconds", or a rate to keep up with,
+        "50000 rows/s"; the rest is deferred to the next micro-batch, in the state. None: a micro-batch
+        finishes all its rows.
     max_backlog
         Maximum rows of a partition in the backlog; beyond it the deadline is exceeded.
     {options}
@@ -160,7 +161,7 @@ def union_of(prepared: Sequence[PreparedJoin]) -> DataFrame:
 
 
 def _with_beats(
-    control: DataFrame | None, frames: Mapping[str, DataFrame | FileStream], deadline: str | None
+    control: DataFrame | None, frames: Mapping[str, DataFrame | FileStream], deadline: Deadline | None
 ) -> DataFrame:
     """Control documents, and empty ones that a timed source generates. Like all documents they reach every
     partition, but change nothing. The source keeps its offsets in Spark's log, so a repeated micro-batch has

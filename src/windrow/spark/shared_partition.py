@@ -23,10 +23,10 @@ from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.shared.subscribers import Key
 from windrow.engine.state import State
 from windrow.errors import Option, QueryError, unknown
+from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.model.sharing import Subscription
-from windrow.model.units import SECOND, parse_duration
 from windrow.spark.metrics import COLUMN
 from windrow.spark.partition_join import MAX_REASONS, Batches, PartitionJoin, rows_at_once
 
@@ -79,14 +79,10 @@ class SharedQueries:
     subscriptions: dict[str, Subscription]
     result_columns: pa.Schema
     schedule: str = "greedy"
-    deadline: str | None = None
+    deadline: Deadline | None = None
     max_backlog: int | None = None
     joins: tuple[JoinOnSpark, ...] = ()
     number: int = 0
-
-    @property
-    def deadline_seconds(self) -> float | None:
-        return None if self.deadline is None else parse_duration(self.deadline) / SECOND
 
     def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
         join = SharedJoin(

@@ -27,7 +27,7 @@ from pyspark import TaskContext
 from windrow.engine.redistribution import Moves
 from windrow.engine.runner import JoinRunner
 from windrow.errors import StateError
-from windrow.model.limits import MemoryLimit
+from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
@@ -257,7 +257,7 @@ class JoinTask:
             return self._take_over(kept, start, before)
         base = start.base
         attempts = [] if base is None else start.markers.attempts(base, kept.store.partition)
-        if self.query.time_limit is not None or self.kind.deadline_seconds is not None:
+        if self._deadline is not None:
             # Attempts hold the same rows, but took different times, from which the next plan is made. All
             # attempts at this micro-batch must start from the same one.
             attempts = attempts[:1]
@@ -322,13 +322,15 @@ class JoinTask:
 
     def _deadline_share(self, arrived: TaskInput) -> float | None:
         """Seconds the partition may take in all; None without a deadline."""
-        limit, seconds = self.query.time_limit, self.kind.deadline_seconds
-        if limit is not None and limit.rate is not None:
-            rows = sum(batch.num_rows for batch in arrived.rows.values())
-            return limit.seconds(rows) * self.parallel_tasks
-        if limit is not None:
-            seconds = limit.seconds(0)
-        return None if seconds is None else seconds * min(1.0, self.parallel_tasks / self.partitions)
+        if (limit := self._deadline) is None:
+            return None
+        rows = sum(batch.num_rows for batch in arrived.rows.values())
+        tasks = self.parallel_tasks if limit.rate else min(1.0, self.parallel_tasks / self.partitions)
+        return limit.seconds(rows) * tasks
+
+    @property
+    def _deadline(self) -> Deadline | None:
+        return self.query.time_limit or self.kind.deadline
 
     def _named(self, arrived: TaskInput) -> dict[str, pa.RecordBatch]:
         return {self.query.aliases[s]: rows for s, rows in arrived.rows.items()}

@@ -37,13 +37,12 @@ _MEMORY = 0.5
 
 
 class BacklogScheduler:
-    """Queues sub-batches and serves them by tier, in `seconds` per call. More than `most` rows in the backlog
-    exceed that time; None for as many as the windows hold besides."""
+    """Queues sub-batches and serves them by tier. With more than `max_rows` rows in the backlog a call takes
+    longer than its deadline; None for as many as the windows hold besides."""
 
-    def __init__(self, schedule: Schedule, seconds: float, most: int | None = None) -> None:
+    def __init__(self, schedule: Schedule, max_rows: int | None = None) -> None:
         self.schedule = schedule
-        self.seconds = seconds
-        self.max_rows = most
+        self.max_rows = max_rows
         self.speed: float | None = None
         """Recent work per second."""
         self.calls: list[PendingRows] = []
@@ -106,13 +105,12 @@ class BacklogScheduler:
         router: QueryRouter,
         clock: Callable[[], float],
         everything: bool,
-        seconds: float | None = None,
+        seconds: float,
     ) -> None:
-        """Serve units in the schedule's order until the deadline's work is done, or `everything`. `seconds`
-        are those of this call, if not the deadline."""
+        """Serve units in the schedule's order until the work of `seconds` is done, or `everything`."""
         everything = everything or self.speed is None or self._mostly_displaced(join.windows)
-        limit = self.seconds if seconds is None else max(seconds, _LEAST_SECONDS)
-        used = self._spend(join, router, np.inf if everything else limit * (self.speed or 0.0))
+        work = np.inf if everything else max(seconds, _LEAST_SECONDS) * (self.speed or 0.0)
+        used = self._spend(join, router, work)
         self._learn(used, clock() - self._began)
 
     def drain(self, join: Join, router: QueryRouter) -> None:

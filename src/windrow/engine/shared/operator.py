@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from itertools import chain
 from time import perf_counter
 from typing import Any
@@ -20,6 +21,7 @@ from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import State
 from windrow.errors import QueryError, StateError, placed, unknown
 from windrow.model.keywords import checks_keywords
+from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.model.sharing import SearchProgress, SharedMetrics, Subscription
 
@@ -39,8 +41,8 @@ class SharedOperator:
     schedule
         "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time limit of a call, such as "2 seconds"; the rest is deferred to the next call. None: a call
-        finishes all its rows.
+        Time limit of a call, such as "2 seconds", or a rate to keep up with, "50000 rows/s"; the rest is
+        deferred to the next call. None: a call finishes all its rows.
     max_backlog
         Maximum rows of a join in the backlog; beyond it the deadline is exceeded.
     schemas
@@ -63,7 +65,7 @@ class SharedOperator:
         self,
         queries: Mapping[str, Query | Subscription],
         schedule: str = "greedy",
-        deadline: str | None = None,
+        deadline: str | timedelta | Deadline | None = None,
         max_backlog: int | None = None,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
@@ -225,7 +227,7 @@ class SharedOperator:
         queries: Mapping[str, Query | Subscription],
         blob: bytes,
         schedule: str = "greedy",
-        deadline: str | None = None,
+        deadline: str | timedelta | Deadline | None = None,
         max_backlog: int | None = None,
         clock: Callable[[], float] = perf_counter,
         schemas: Mapping[str, pa.Schema] | None = None,

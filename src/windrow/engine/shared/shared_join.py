@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -28,8 +29,8 @@ from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQu
 from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.subscribers import Key, Subscriber, Subscribers
 from windrow.errors import Option, QueryError, placed
+from windrow.model.limits import Deadline
 from windrow.model.sharing import QueryMetrics, Subscription
-from windrow.model.units import SECOND, parse_duration
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
@@ -46,7 +47,7 @@ class SharedJoin:
         self,
         subscriptions: Mapping[str, Subscription],
         schedule: str = "greedy",
-        deadline: str | None = None,
+        deadline: str | timedelta | Deadline | None = None,
         max_backlog: int | None = None,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
@@ -72,14 +73,11 @@ class SharedJoin:
         """Names of all joins that get the same control messages, and the number of this one."""
         self.siblings: tuple[Sibling, ...] = ()
         """All these joins, if there are others."""
-        if deadline is not None:
-            with placed(Option("deadline")):
-                seconds = parse_duration(deadline) / SECOND
-                if seconds <= 0:
-                    raise QueryError(f"must be positive, got {deadline!r}")
         self._schedule = find_schedule(schedule)
-        if deadline is not None and not self.subscribers.like.kind.shapes:
-            self.scheduler = BacklogScheduler(self._schedule, seconds, max_backlog)
+        with placed(Option("deadline")):
+            self._deadline = Deadline.parse(deadline)
+        if self._deadline is not None and not self.subscribers.like.kind.shapes:
+            self.scheduler = BacklogScheduler(self._schedule, max_backlog)
         query = base_query(self.subscribers.like, self.subscribers.tiers.largest)
         self.runner = JoinRunner(query, schemas, make_sink=self._make_router)
         self.bind()
@@ -193,7 +191,7 @@ class SharedJoin:
     def serve_all(self) -> None:
         """Keep a backlog without a deadline: unit by unit, or to finish the one of an earlier run."""
         if self.scheduler is None:
-            self.scheduler = BacklogScheduler(self._schedule, math.inf)
+            self.scheduler = BacklogScheduler(self._schedule)
             if self.router is not None:
                 self.router.defer = self.scheduler.defer
 
@@ -259,6 +257,9 @@ class SharedJoin:
             for _ in self.runner.run(final):
                 pass  # the router keeps the results
             if scheduler is not None and not by_unit:
+                if seconds is None:
+                    rows = self.runner.rows_arrived
+                    seconds = math.inf if self._deadline is None else self._deadline.seconds(rows)
                 scheduler.run(join, router, self.clock, final, seconds)
         for member in self.subscribers:
             member.completeness.note(join.windows, self.runner.watermarks.max_event_time)
