@@ -160,8 +160,8 @@ def replaced_settings(given: Iterable[str] | None) -> dict[str, Any]:
     from windrow.sql_frontend.with_options import KNOWN
 
     found = {name: parse_value(text) for name, text in pairs("--set", given).items()}
-    if "state" in found:
-        found["state"] = absolute(found["state"], Path.cwd())
+    for name in found.keys() & {"state", "late_rows"}:
+        found[name] = absolute(found[name], Path.cwd())
     with placed(Option(section="--set")):
         return read_texts(found, KNOWN)
 
