@@ -3,7 +3,9 @@ results, or with an error that says why, and never with wrong ones."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 import pyarrow as pa
 import pytest
@@ -12,6 +14,7 @@ from simulation import Outcome, Simulation
 from windrow.spark.operator_cache import CachedJoin, OperatorCache
 from windrow.state import part_files, summaries
 from windrow.state.commit_log import CommitLog, Start
+from windrow.state.commit_markers import CommitMarker
 from windrow.state.rescale import Rescale
 from windrow.state.store import StateStore
 from windrow.window.segment import Payload, Segment
@@ -34,9 +37,19 @@ def right(outcome: Outcome) -> bool:
     return not extra and not outcome.lost and (outcome.refused is not None or not missing)
 
 
+@pytest.mark.parametrize("seed", [720980592, 720980860, 720981076])
+def test_an_attempt_that_commits_late_is_no_base(seed: int) -> None:
+    """Under a deadline: while others started from another attempt."""
+    assert all(right(outcome) for outcome in Simulation(seed).run())
+
+
 def test_a_seed_is_one_schedule() -> None:
     first, again = (Simulation(11).run() for _ in range(2))
     assert first == again
+
+
+def _in_turn(attempts: list[CommitMarker], turn: Iterator[int] = count()) -> list[CommitMarker]:  # noqa: B008
+    return attempts[next(turn) % max(1, len(attempts)) :]
 
 
 FAULTS = {
@@ -58,6 +71,10 @@ FAULTS = {
     "rows that have spilled are confused": (
         Segment, "spilled",
         lambda held, _: replace(held, source=Payload(held.payload.take(pa.array(range(held.rows)[::-1])))),
+    ),
+    "tasks of a micro-batch start from different attempts": (
+        StateStore, "base",
+        lambda store, version, markers, agreed=False: _in_turn(markers.attempts(version, store.partition)),
     ),
     "a micro-batch read in part is not completed": (CommitLog, "is_complete", lambda log, version: True),
 }  # fmt: skip

@@ -120,7 +120,7 @@ def test_a_state_with_all_markers_in_one_directory_is_continued(tmp_path: Path) 
     start = log(root).begin(NEXT, 2, MANY - 1)
     assert start.base is not None and start.base.run == RUN
     store = StateStore(log(root), MANY - 1)
-    assert store.manifest(start.base, start.markers).partition == MANY - 1
+    assert store.manifest(start.base, store.base(start.base, start.markers)).partition == MANY - 1
 
 
 # --- Source partitions -----------------------------------------------------------------------------------

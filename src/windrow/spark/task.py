@@ -45,9 +45,12 @@ from windrow.spark.task_input import TaskInput, gather
 from windrow.spark.union import UnionColumns
 from windrow.state.batch_summary import Demands
 from windrow.state.commit_log import Start
+from windrow.state.commit_markers import CommitMarker
 from windrow.state.layout import StoredLayout
 from windrow.state.paths import GROUP, JoinId
+from windrow.state.runs import Version
 from windrow.state.storage import Storage
+from windrow.state.store import StateStore
 
 COLLECTING = 8
 """Micro-batches between two cleanups of a partition. Partitions take turns."""
@@ -256,21 +259,22 @@ class JoinTask:
         if (before := start.moved_to(kept.store.log.layout)) is not None:
             return self._take_over(kept, start, before)
         base = start.base
-        attempts = [] if base is None else start.markers.attempts(base, kept.store.partition)
-        if self._deadline is not None:
-            # Attempts hold the same rows, but took different times, from which the next plan is made. All
-            # attempts at this micro-batch must start from the same one.
-            attempts = attempts[:1]
+        attempts = [] if base is None else self._attempts(kept.store, start, base)
         if kept.join is not None and kept.content in {attempt.content for attempt in attempts}:
             return kept.join
         kept.content, kept.batch, kept.join = None, start.batch - 1, self._fresh()
         if base is None:
             kept.store.clear()
         else:
-            manifest = kept.store.manifest(base, start.markers)
+            manifest = kept.store.manifest(base, attempts)
             kept.content = manifest.content
             kept.join.restore(kept.store.load(manifest, lazy=True), start.times)
         return kept.join
+
+    def _attempts(self, store: StateStore, start: Start, base: Version) -> list[CommitMarker]:
+        """Attempts hold the same rows. Under a deadline they took different times, from which the next plan
+        is made, and then all tasks must start from the same one."""
+        return store.base(base, start.markers, agreed=self._deadline is not None)
 
     def _take_over(self, kept: CachedJoin, start: Start, before: StoredLayout) -> PartitionJoin:
         """Load the windows from all partitions of another layout. Every task of the first micro-batch in a
@@ -279,7 +283,8 @@ class JoinTask:
         log, partition = kept.store.log, kept.store.partition
         old = log.in_layout(before)
         stores = [open_store(old, p) for p in range(before.partitions)]
-        states = [store.load(store.manifest(start.base, start.markers)) for store in stores]
+        bases = [(store, self._attempts(store, start, start.base)) for store in stores]
+        states = [store.load(store.manifest(start.base, attempts)) for store, attempts in bases]
         kept.content, kept.join = None, self._fresh()
         kept.store.clear()
         kept.join.restore(self.kind.redistributed(states, self.moves(before, partition)), start.times)

@@ -179,5 +179,7 @@ def _holds_parts(name: str) -> bool:
 
 def _run(name: str) -> str | None:
     """The run that has committed a file of a micro-batch, or gives notice there; None for other files."""
+    if name.endswith(".base"):
+        return name.split(".")[-2]
     said = CommitMarker.parse(name) or BatchSummary.parse(name)
     return run_of(name) if said is None else said.version.run

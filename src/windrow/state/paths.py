@@ -73,6 +73,11 @@ def batch_in(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def base_file(partition: int, batch: int, run: str) -> str:
+    """Names the attempt at a version that the next micro-batch starts from; in the directory of commits."""
+    return f"{batch_directory(batch, group_of(partition))}/p{partition}.{run}.base"
+
+
 def plain(name: str) -> str:
     """A query id or join name as the user wrote it."""
     return unquote(name)

@@ -47,7 +47,10 @@ class StoredVersion:
     def states(self) -> list[State]:
         """Of all partitions."""
         stores = [StateStore(self.log, partition) for partition in range(self.layout.partitions)]
-        return [store.load(store.manifest(self.version, self.markers)) for store in stores]
+        return [
+            store.load(store.manifest(self.version, store.base(self.version, self.markers)))
+            for store in stores
+        ]
 
 
 class Rescale:

@@ -26,7 +26,7 @@ from windrow.state.part_cache import Contents, PartCache
 from windrow.state.part_catalog import Key, PartCatalog, key_of
 from windrow.state.part_files import PartFiles
 from windrow.state.parts import PartWriter, StoredPart, open_part
-from windrow.state.paths import COMMITS, partition_directory
+from windrow.state.paths import COMMITS, base_file, partition_directory
 from windrow.state.runs import Version
 from windrow.state.storage import AtomicCommit
 from windrow.state.trusted_files import trust
@@ -80,12 +80,27 @@ class StateStore:
         self._committed: dict[str, CommittedFiles] = {}
         """By path: manifests that cleanup need not read."""
 
-    def manifest(self, version: Version, markers: CommitMarkers | None = None) -> Manifest:
-        """The partition's manifest of a committed version: the first that can be read, if there are several.
-        `markers` are those of the micro-batch; without them it is listed."""
-        found = markers or self.log.read_markers(version.batch)
+    def base(self, version: Version, markers: CommitMarkers, agreed: bool = False) -> list[CommitMarker]:
+        """The attempts at a version that a task may start from. If it must be `agreed`, all tasks of the next
+        micro-batch start from the same one, whatever is committed meanwhile: the first of them records which,
+        in a file that is not replaced."""
+        found = markers.attempts(version, self.partition)
+        if not agreed or not found:
+            return found
+        name = base_file(self.partition, version.batch, version.run)
+        path = f"{self._join}/{COMMITS}/{name}"
+        if name not in markers.names:
+            self.storage.create(path, found[0].name.encode(), f"the base of batch {version.batch + 1}")
+        chosen = CommitMarker.parse(self.storage.read(path).to_pybytes().decode(errors="replace"))
+        return found[:1] if chosen is None else [chosen]
+
+    def manifest(self, version: Version, attempts: Sequence[CommitMarker] | None = None) -> Manifest:
+        """The partition's manifest of a committed version: the first of these attempts that can be read.
+        Without them the micro-batch is listed."""
+        if attempts is None:
+            attempts = self.base(version, self.log.read_markers(version.batch))
         old = CommitMarker(self.partition, version, ())
-        paths = [attempt.manifest for attempt in found.attempts(version, self.partition)] or [old.manifest]
+        paths = [attempt.manifest for attempt in attempts] or [old.manifest]
         for path in paths:
             try:
                 return self._read(path)
