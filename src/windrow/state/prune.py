@@ -42,7 +42,7 @@ def gone_queries(
     Parameters
     ----------
     checkpoints
-        All that there are: other queries are gone. None if that is not known.
+        All checkpoints still in use. Queries without one are gone. None if the checkpoints are not known.
     before
         Only queries that have committed nothing since this time, in seconds since 1970.
     named

@@ -119,7 +119,7 @@ class WindowStore:
 
     @property
     def disordered(self) -> int:
-        """Number of live rows at the front without which the others ascend in time."""
+        """Number of live rows at the front to skip so that the rest ascend in time."""
         return max(0, self._disordered_until - self._moved - self.first)
 
     @disordered.setter
@@ -286,7 +286,8 @@ class WindowStore:
         self.segments, self._weighed = segments, None
 
     def spill_arrays(self, files: SpillFiles, part: float) -> None:
-        """Moves times, columns and hash indexes to files; not arrays of which this part is in files."""
+        """Moves times, columns and hash indexes to files. Skips arrays of which at least this fraction is in
+        files already."""
         self.files, self._weighed = files, None
         self._replace(lambda column: moved_to_file(files, column, part))
         for index in self.indexes.values():

@@ -125,7 +125,7 @@ class DeadlineController(Stateful):
             self._set_throttle()
 
     def pace(self, z: float, parts: int) -> None:
-        """Let each sub-batch of this call, at most so many, set the throttle fraction, starting from z."""
+        """Start this call with throttle fraction z. Set it again before each of at most `parts` sub-batches."""
         self.z, self._parts, self._paced = max(LEAST, z), parts, True
 
     @property

@@ -114,8 +114,8 @@ def affordable(seconds: float, whole: float) -> float:
 def promise(
     taking: Any, finding: Any, share: Any, seconds: float, work: Any, found: Any, recall: Any
 ) -> None:
-    """Writes what each number of units promises in so many seconds, if a part `work` of what finding takes
-    gives a part `found` of the results."""
+    """Write the expected recall in `seconds`, by number of units admitted. Admission takes `taking`, a full
+    search `finding`. A fraction `work` of the search finds a fraction `found` of the results."""
     for k in range(len(share)):
         part, i = affordable(seconds - taking[k], finding[k]), 1
         while i < len(work) - 1 and work[i] < part:
