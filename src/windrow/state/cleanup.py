@@ -179,5 +179,5 @@ def _holds_parts(name: str) -> bool:
 
 def _run(name: str) -> str | None:
     """The run that has committed a file of a micro-batch, or gives notice there; None for other files."""
-    said = CommitMarker.parse(name) or BatchSummary.parse(name)
-    return run_of(name) if said is None else said.version.run
+    found = CommitMarker.parse(name) or BatchSummary.parse(name)
+    return run_of(name) if found is None else found.version.run

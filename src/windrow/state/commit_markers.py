@@ -29,8 +29,8 @@ from windrow.state.batch_summary import (
     Demands,
     Times,
     latest_times,
-    said,
-    times_said,
+    parse_times,
+    times_text,
 )
 from windrow.state.layout import StoredLayout
 from windrow.state.manifest import manifest_name
@@ -60,7 +60,7 @@ class CommitMarker:
     def name(self) -> str:
         """Relative to the directory of commits."""
         batch, run = self.version.batch, self.version.run
-        seen = said(self.times)
+        seen = times_text(self.times)
         if self.demand is not None:
             seen += f".n{self.demand}"
         if self.content is None:
@@ -92,7 +92,7 @@ class CommitMarker:
         else:
             return None
         version, wanted = Version(int(batch), run), None if demand is None else int(demand)
-        found = cls(int(partition), version, times_said(seen), wanted, content, int(number))
+        found = cls(int(partition), version, parse_times(seen), wanted, content, int(number))
         found.__dict__["name"] = name  # before groups, all markers were in the directory of the micro-batch
         return found
 

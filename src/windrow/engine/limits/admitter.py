@@ -109,18 +109,18 @@ class Admitter(Stateful):
         """Count the rows of a call by unit, from a sample. It represents this many calls."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         for stream in self.units.streams:
-            window, rows, fade = windows[stream], arrivals[stream].rows, 1.0
+            window, rows, decay = windows[stream], arrivals[stream].rows, 1.0
             if self._now is None:
                 each = -(-len(window) // (8 * SURVEYED)) or 1
                 units = self.units.in_window(stream, window, np.arange(window.first, window.end, each))
                 tally(self._held[stream], units, float(each), 0.0)
             else:
-                fade = math.exp(-max(0, now - self._now) / window.covers)
+                decay = math.exp(-max(0, now - self._now) / window.covers)
             each = -(-len(rows) // SURVEYED) or 1
             # Copies: kernels are compiled for contiguous arrays.
             sample = {name: rows.columns[name][::each].copy() for name in self.units.names[stream]}
             units = self.units.of(stream, rows.ts[::each].copy(), sample)
-            tally(self._held[stream], units, float(each * calls), fade)
+            tally(self._held[stream], units, float(each * calls), decay)
         self._now = now if self._now is None else max(now, self._now)
 
     def shares(self, spare: bool = True) -> tuple[Array, Array]:

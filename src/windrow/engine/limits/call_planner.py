@@ -46,11 +46,10 @@ DROPPED = 0.05
 """Cost of a dropped row, as a fraction of a stored one: it is read and its unit computed."""
 FEW_UNITS, FEW_ROWS = 16, 8
 """The minimum that is admitted, if anything is: a smaller sample would not represent the rest."""
-PATIENCE = 8, 64
-"""If even the minimum takes n times the deadline, and n is over 1, no row is admitted for 8 n calls, at most
-64."""
-HOPELESS = 4.0
-"""The n at which that is believed at once; otherwise only after a few calls with the minimum."""
+WAIT_CALLS = 8, 64
+"""If even the minimum takes n > 1 times the deadline, no row is admitted for 8 n calls, at most 64."""
+OVERLOADED = 4.0
+"""Above this n the wait begins at once; otherwise only after a few calls with the minimum."""
 SURVEYS = 4
 """Rows are counted by unit in one of this many calls that shed, unless windows are scanned."""
 BRAKE = 0.15
@@ -255,11 +254,11 @@ class CallPlanner(Stateful):
         )
         seconds = self._dropping + call.costs.seconds(rows, probes * compared, probes * results)
         call.short = seconds > call.seconds
-        hopeless = seconds > HOPELESS * call.seconds
-        if hopeless or (call.short and self._minimal > RECENT):
-            self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / call.seconds))
+        overloaded = seconds > OVERLOADED * call.seconds
+        if overloaded or (call.short and self._minimal > RECENT):
+            self._wait = int(min(WAIT_CALLS[1], WAIT_CALLS[0] * seconds / call.seconds))
         # After a wait a few are admitted all the same: costs may have changed.
-        if hopeless and self._minimal == 1:
+        if overloaded and self._minimal == 1:
             return self._nothing
         return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 

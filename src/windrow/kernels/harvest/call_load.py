@@ -65,9 +65,9 @@ def mostly_exceed(
 
 
 @njit(cache=True, nogil=True)
-def tally(held: Any, units: Any, weight: float, fade: float) -> None:
-    """Count rows by unit, each as `weight` rows, after earlier counts have faded."""
-    held *= fade
+def tally(held: Any, units: Any, weight: float, decay: float) -> None:
+    """Count rows by unit, each as `weight` rows, after earlier counts decay."""
+    held *= decay
     for k in range(len(units)):
         held[units[k]] += weight
 
