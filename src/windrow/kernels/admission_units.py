@@ -15,8 +15,8 @@ _SHIFT = np.uint64(54)
 
 @njit(cache=True, nogil=True)
 def units_of(keys: Any) -> Any:
-    """The unit of each key. Mixed apart from the hash tables' own hash, so that keys left out leave their
-    chains as short as those that stay."""
+    """The unit of each key. Keys are mixed differently from the hash tables' own hash: otherwise the admitted
+    keys would crowd into a few long chains."""
     out = np.empty(len(keys), np.int64)
     for k in range(len(keys)):
         out[k] = np.int64(avalanche(np.uint64(keys[k]) + GOLDEN) >> _SHIFT)

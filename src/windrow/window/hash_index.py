@@ -30,7 +30,7 @@ HEADS_PER_WINDOW = 4
 @dataclass(frozen=True)
 class StoredHeads:
     end: int
-    """Number of the first row that they do not have."""
+    """Number of the first row that is not in the heads."""
     part: Part
 
 

@@ -114,7 +114,7 @@ class DeadlineController(Stateful):
         if self._began is None:
             self.open()
         self._counted = counted if self.counts else None
-        # A rate allows no time where rows were only waiting.
+        # A deadline in rows per second allows no time if no row is new.
         allowed = self.deadline.seconds(arrived) or LEAST_SECONDS
         self.budget = allowed if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows

@@ -273,7 +273,7 @@ class KeyIntensities(Stateful):
                 self._intensities[key].observe(view.stream, keys, step)
 
     def rates(self, view: WindowView, rows: Array | slice = slice(None), counted: bool = True) -> Array:
-        """Results per second to expect of each row of the view, or of some of them, by its keys.
+        """Expected results per second of each row of the view, or of some of them, by their keys.
 
         It is 0 for rows that are the only ones of their key and, with three or more streams, for rows whose
         key has arrived neither on all other streams nor twice on any; results of such rows are learned by
