@@ -200,6 +200,14 @@ def test_windows_in_rows_similarity_and_naive_orders_are_explained_too():
             {"schemas": dict.fromkeys("abc", SCHEMA), "distinct": {"a.x": 3}},
             "unknown column of an equality 'a.x'",
         ),
+        (
+            {"schemas": dict.fromkeys("abc", SCHEMA), "distinct": {"a.k": 0}},
+            "distinct: a column has at least one value",
+        ),
+        (
+            {"schemas": dict.fromkeys("abc", SCHEMA), "age_curves": {"b": ()}},
+            "stream 'b': age_curves: expected numbers from 0",
+        ),
     ],
 )
 def test_what_cannot_be_explained(given, words):

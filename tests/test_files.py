@@ -213,7 +213,7 @@ def test_bad_arguments_are_refused_at_once(tmp_path):
         given = {"path": path, **arguments}
         with pytest.raises(wr.QueryError, match=message):
             wr.files(spark(), **given)
-    with pytest.raises(wr.QueryError, match="time column: unknown column 'at'"):
+    with pytest.raises(wr.QueryError, match="time: unknown column 'at'"):
         join({"a": wr.files(spark(), path), "b": wr.files(spark(), path)}, ON, "at", WITHIN, state="x")
 
 

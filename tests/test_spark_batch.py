@@ -108,7 +108,7 @@ def test_types_and_nullability_come_through():
     ("options", "message"),
     [
         ({"on": "a.id = b.kk"}, r"stream 'b': unknown column 'kk'"),
-        ({"time": "tz"}, r"stream 'a': time column: unknown column 'tz'. Did you mean 'ts'"),
+        ({"time": "tz"}, r"stream 'a': time: unknown column 'tz'. Did you mean 'ts'"),
         ({"time": "k"}, r"time column 'k' must be a timestamp"),
         ({"time": {"a": "ts"}}, r"time: stream 'b' is missing"),
         ({"within": {"a": "1 s", "B": "1 s"}}, r"within: unknown stream 'B'"),

@@ -117,8 +117,8 @@ def located(locate: Callable[[Option | None], Location]) -> Iterator[None]:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """The known name that a wrong one most likely stands for, if any: one of whose words it is, or a similar
-    one.
+    """The known name that a wrong one most likely stands for: one that contains it as a word, else a similar
+    one; None if there is neither.
 
     >>> nearest("cross", ["access", "allow_cross_join"])
     'allow_cross_join'

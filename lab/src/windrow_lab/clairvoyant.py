@@ -40,7 +40,7 @@ class ResultTrace:
         The results, as positions of rows: `later` arrives while `earlier` is in its window, and matches it.
     step
         When rows are dropped: rows of one step all probe and are stored before the limit is applied, as
-        those of one quantum are. Ascending; by default each row is a step.
+        those of one sub-batch are. Ascending; by default each row is a step.
     """
 
     ts: Array

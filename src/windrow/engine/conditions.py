@@ -74,12 +74,12 @@ def holds(condition: Condition, left: Array, right: Array) -> Array:
     return _COMPARE[condition.op](left, right)
 
 
-def alike(likeness: SetSimilarity, shared: Array, left: Array, right: Array) -> Array:
+def alike(similarity: SetSimilarity, shared: Array, left: Array, right: Array) -> Array:
     """Mask of the pairs of sets that share enough elements; uses the arithmetic of the SQL function."""
-    if likeness.measure == "overlap":
-        return shared >= likeness.at_least
+    if similarity.measure == "overlap":
+        return shared >= similarity.at_least
     part = shared / np.maximum(left + right - shared, 1)
-    return part > likeness.threshold if likeness.strict else part >= likeness.threshold
+    return part > similarity.threshold if similarity.strict else part >= similarity.threshold
 
 
 def same_values(

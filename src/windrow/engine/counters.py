@@ -64,7 +64,7 @@ class Counters(Stateful):
         """Add rows of each stream that were shed under a limit that no longer applies."""
         self.shed_before[name] = _sums(self.shed_before[name], rows)
 
-    def measurements(
+    def metrics(
         self,
         aliases: Sequence[str],
         join: Join | None,

@@ -111,12 +111,12 @@ class IndexSearch:
 
     def _inverted(self, bounds: tuple[Array, Array], first: int, bound: Array) -> Iterator[Kernel]:
         """Lookups in each segment's postings inside the time bounds, for the sets of the bound rows."""
-        likeness, window = self.step.driver[0], self.window
-        assert isinstance(likeness, SetSimilarity)
-        column = bound_column(likeness, self.step.stream)
+        similarity, window = self.step.driver[0], self.window
+        assert isinstance(similarity, SetSimilarity)
+        column = bound_column(similarity, self.step.stream)
         sets = self.windows[column.stream].sets(column.name, bound)
-        share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
-        enough = (likeness.at_least, share, likeness.strict)
+        share = float(similarity.threshold) if similarity.measure == "jaccard" else -1.0
+        enough = (similarity.at_least, share, similarity.strict)
         name = self.step.indexed[0].name
         # Shared by all segments: each lookup resets the counts it changes.
         longest = max((s.rows for s in window.segments), default=0)

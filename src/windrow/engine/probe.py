@@ -161,10 +161,10 @@ class Probe:
         left, right = (partials.values(w.stream, self._windows[w.stream].column(w.name)) for w in pair)
         return holds(condition, left, right)
 
-    def _check_sets(self, likeness: SetSimilarity, partials: PartialMatches) -> Array:
+    def _check_sets(self, similarity: SetSimilarity, partials: PartialMatches) -> Array:
         """Check the sets in the windows; a list is encoded when its row is stored."""
-        x, y = (self._windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.columns)
-        return alike(likeness, common(*x, *y), x[1], y[1])
+        x, y = (self._windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in similarity.columns)
+        return alike(similarity, common(*x, *y), x[1], y[1])
 
     def _possible(self, residual: Residual, partials: PartialMatches, run: _Run) -> Array:
         """Mask of the partial matches on which a condition holds, or fails: these are judged at the end."""

@@ -103,9 +103,10 @@ def fitted(alias: str, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBat
         then = batch.schema.field(field.name).type
         if then != field.type:
             raise StateError(
-                f"stream '{alias}': column '{field.name}' was {then}, now {field.type}. The type of a column "
-                "is fixed, because rows are held in it; cast it back, or select it under another name, "
-                "which is null in rows already held"
+                f"column '{field.name}' was {then}, now {field.type}. The type of a column is fixed, because "
+                "rows are held in it; cast it back, or select it under another name, which is null in rows "
+                "already held",
+                Option(stream=alias),
             )
         columns.append(batch.column(field.name))
     return pa.RecordBatch.from_arrays(columns, schema=wanted)

@@ -76,7 +76,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def check_time_column(alias: str, schema: pa.Schema, name: str) -> None:
     if name not in schema.names:
-        raise DataError(f"time column: {unknown('column', name, schema.names)}", Option(stream=alias))
+        raise DataError(unknown("column", name, schema.names), Option("time", stream=alias))
     if schema.names.count(name) > 1:
         raise DataError(f"column '{name}' appears {schema.names.count(name)} times", Option(stream=alias))
     kind = schema.field(name).type

@@ -240,7 +240,7 @@ class JoinRunner:
         return before + self.join.comparisons, self.counters.rows_evaluated(self.join)
 
     def metrics(self) -> OperatorMetrics:
-        return self.counters.measurements(
+        return self.counters.metrics(
             self.query.aliases,
             self.join,
             [len(w) for w in self.buffer],

@@ -32,7 +32,7 @@ from windrow.model.units import positive_duration
 Array = np.ndarray
 Aggregate = Literal["sum", "count", "avg"]
 AGGREGATES = ("sum", "count", "avg")
-ESTIMATE = Option(section="estimate")
+ESTIMATE, RESULTS = Option(section="estimate"), Option("results")
 CERTAIN = -1
 """Cluster of results that were certain to be sampled."""
 
@@ -127,22 +127,23 @@ class _Sample:
         for name, kind in ((WEIGHT, pa.float64()), (CLUSTER, pa.int64())):
             if name not in results.column_names:
                 raise DataError(
-                    f"results: no column '{name}' among {', '.join(results.column_names)}; sample the join, "
-                    f"say with shed='cluster', or give exact results {WEIGHT} 1 and {CLUSTER} {CERTAIN}"
+                    f"no column '{name}' among {', '.join(results.column_names)}; sample the join, say with "
+                    f"shed='cluster', or give exact results {WEIGHT} 1 and {CLUSTER} {CERTAIN}",
+                    RESULTS,
                 )
             column = plain(results[name])
             if not is_number(column.type) or column.null_count:
-                raise DataError(f"results: column '{name}' must hold a number in each row, got {column.type}")
+                raise DataError(f"column '{name}' must hold a number in each row, got {column.type}", RESULTS)
             numbers.append(to_numpy(column, kind))
         weight, cluster = numbers
         if not (weight >= 1).all():
-            raise DataError(f"results: a weight is at least 1, got {weight[~(weight >= 1)][0]}")
+            raise DataError(f"a weight is at least 1, got {weight[~(weight >= 1)][0]}", RESULTS)
         if (weight[cluster == CERTAIN] > 1).any():
-            raise DataError(f"results: a certain result ({CLUSTER} {CERTAIN}) has weight 1, not more")
+            raise DataError(f"a certain result ({CLUSTER} {CERTAIN}) has weight 1, not more", RESULTS)
         columns = zip(results.column_names, results.columns, strict=True)
         streams = {name: plain(column) for name, column in columns if pt.is_struct(column.type)}
         if not streams:
-            raise DataError(f"results: expected a struct per stream, got {', '.join(results.column_names)}")
+            raise DataError(f"expected a struct per stream, got {', '.join(results.column_names)}", RESULTS)
         return cls(streams, weight, cluster)
 
     def evaluated(self, what: str, text: str) -> pa.Array:

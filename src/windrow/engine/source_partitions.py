@@ -22,13 +22,13 @@ PartitionTimes = dict[str | None, int]
 def check_source_partition(alias: str, schema: pa.Schema, name: str | None) -> None:
     if name is None:
         return
+    place = Option("source_partition", stream=alias)
     if name not in schema.names:
-        raise DataError(f"source_partition: {unknown('column', name, schema.names)}", Option(stream=alias))
+        raise DataError(unknown("column", name, schema.names), place)
     kind = schema.field(name).type
     if not (pat.is_integer(kind) or pat.is_string(kind) or pat.is_large_string(kind) or pat.is_boolean(kind)):
         raise DataError(
-            f"source_partition: column '{name}' must hold whole numbers or text, got {kind}; cast it to text",
-            Option(stream=alias),
+            f"column '{name}' must hold whole numbers or text, got {kind}; cast it to text", place
         )
 
 

@@ -91,7 +91,7 @@ class LossMonitor(Stateful):
 
     @classmethod
     def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Version 1 has not counted the rows with results. As if they were one, clumps are all large."""
+        """Version 1 did not count the rows with results. The worst case: one row had them all."""
         return {**values, "_count_moments": np.append(1.0, values["_count_moments"])}
 
     # -- estimates ----------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class LossMonitor(Stateful):
             )
 
     def on_results(self, found: ProbeResults, importance: Array | None = None) -> None:
-        """Counts results; `importance` has that of each, if they differ."""
+        """Counts results. `importance` holds the importance of each, unless all are equal."""
         shadows = self._shadow_matches(found)
         if importance is not None:
             self.importance = self.importance or ResultEstimate(len(self._weight), self._depths)
@@ -187,7 +187,7 @@ class LossMonitor(Stateful):
         return ShadowMatches(weights, depth, where)
 
     def weights(self, rows: Sequence[tuple[Array, Array]]) -> Array:
-        """How many results each of some results represents; `rows` has by stream the slots and the rows."""
+        """How many results each result represents. `rows` holds the slots and the rows, by stream."""
         found = np.ones(len(rows[0][1]))
         for column, at in rows:
             slots = column[at].astype(np.int64) - 1

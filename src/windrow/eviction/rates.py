@@ -29,7 +29,7 @@ class DecayedTime(Stateful):
         self.seconds = 0.0
 
     def advance(self, seconds: float, half_life: float, counted: float | None = None) -> float:
-        """Time passes, of which only the last `counted` seconds were observed (None: all); returns the factor
+        """Advances time. Only the last `counted` seconds of it were observed (None: all). Returns the factor
         by which every count decays."""
         decay = 0.5 ** (seconds / half_life)
         # Time decays while it passes: this integrates the decaying weight over the observed time.

@@ -13,13 +13,14 @@ from windrow.engine.limits.probe_statistics import CHARGES
 from windrow.engine.result_builder import ResultBuilder
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.engine.sampled_statistics import statistics
-from windrow.errors import Option, QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.eviction.forecast import StreamModel
 from windrow.explanation.explanation import window_seconds
 from windrow.harvest.model import HarvestModel
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.harvest import BasicWindows
 from windrow.model.plan import Plan
+from windrow.model.policies.base import read_age_curves
 from windrow.model.policies.time_policies import Harvesting
 from windrow.model.query import Query
 from windrow.model.units import SECOND
@@ -56,9 +57,10 @@ class StatedJoin:
             if alias not in self.schemas:
                 raise QueryError(f"the schema of stream '{alias}' is missing", Option("explain"))
             check_time_column(alias, self.schemas[alias], stream.time)
-        for alias in self.age_curves or {}:
-            if alias not in self.query.streams:
-                raise QueryError(unknown("stream", alias, self.query.streams), Option("age_curves"))
+        with placed(Option("age_curves")):
+            for alias in read_age_curves(self.age_curves) if self.age_curves else ():
+                if alias not in self.query.streams:
+                    raise QueryError(unknown("stream", alias, self.query.streams))
 
     def plan(self) -> tuple[Plan, JoinStatistics, list[float]]:
         """The plan, its statistics, and the bytes of a row of each stream."""
@@ -75,7 +77,8 @@ class StatedJoin:
             {w.stream: self.distinct.get(w.sql, max(1.0, stats.streams[w.stream].rows)) for w in members}
             for members in bound.classes
         )
-        stats = replace(stats, classes=classes)
+        with placed(Option("distinct")):
+            stats = replace(stats, classes=classes)
         plan = make_plan(query, bound.predicate, stats)
         row_state = sum(np.dtype(kind).itemsize for _, kind in Join(bound, ResultBuilder).row_state)
         return plan, stats, [_row_bytes(bound, s) + row_state for s in range(len(rates))]
@@ -137,7 +140,7 @@ def check_rates(query: Query, rates: Mapping[str, float]) -> None:
         if alias not in query.streams:
             raise QueryError(unknown("stream", alias, query.streams), Option("rates"))
         if not 0 < rate < float("inf"):
-            raise QueryError(f"'{alias}': expected rows per second above 0, got {rate}", Option("rates"))
+            raise QueryError(f"expected rows per second above 0, got {rate}", Option("rates", stream=alias))
 
 
 def _row_bytes(bound: BoundQuery, stream: int) -> float:

@@ -50,16 +50,16 @@ class Lags(Stateful, ABC):
     def __post_init__(self) -> None:
         counts = np.ascontiguousarray(self.counts, dtype=float)
         if counts.ndim != 2 or counts.shape[0] != len(self._ranges) or not counts.shape[1]:
-            raise QueryError(f"lags: {len(self._ranges)} histograms expected, got shape {counts.shape}")
+            raise QueryError(f"expected {len(self._ranges)} histograms of lags, got shape {counts.shape}")
         if not self.prior >= 0:
-            raise QueryError(f"lags: a prior must not be negative, got {self.prior}")
+            raise QueryError(f"a prior must not be negative, got {self.prior}")
         object.__setattr__(self, "counts", counts)
 
     @classmethod
     def empty(cls, sizes: Sequence[float], buckets: int = 64, prior: float = 1.0) -> Lags:
         """Histograms without results: all lags are equally likely."""
         if buckets < 1:
-            raise QueryError(f"lags: buckets must be a number from 1, got {buckets}")
+            raise QueryError(f"buckets must be a number from 1, got {buckets}")
         histograms = len(cls._all_ranges(tuple(sizes)))
         return cls(tuple(float(s) for s in sizes), np.zeros((histograms, buckets)), prior)
 
@@ -89,7 +89,7 @@ class Lags(Stateful, ABC):
         """
         times = np.asarray(lags, dtype=float)
         if times.ndim != 2 or times.shape[1] != len(self.sizes):
-            raise QueryError(f"lags: a column for each of {len(self.sizes)} streams, got {times.shape}")
+            raise QueryError(f"expected a column for each of {len(self.sizes)} streams, got {times.shape}")
         weight = np.ones(len(times)) if weights is None else np.asarray(weights, dtype=float)
         counts = self.counts.copy()
         for h, (i, j, low, high) in enumerate(self._ranges):
@@ -99,7 +99,7 @@ class Lags(Stateful, ABC):
     def decayed(self, factor: float) -> Lags:
         """The histograms with all counts multiplied by `factor`, to follow changes of the streams."""
         if not 0 <= factor <= 1:
-            raise QueryError(f"lags: the decay factor lies in 0..1, got {factor}")
+            raise QueryError(f"the decay factor lies in 0..1, got {factor}")
         return replace(self, counts=self.counts * factor)
 
     def scores(self, windows: BasicWindows, orders: Sequence[Sequence[int]]) -> Array:

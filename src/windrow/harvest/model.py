@@ -61,7 +61,7 @@ class CostFactors:
 
     def __post_init__(self) -> None:
         if not (self.lookup >= 0 and self.match >= 0 and self.arrival >= 0):
-            raise QueryError(f"harvest: charges must not be negative, got {self}")
+            raise QueryError(f"charges must not be negative, got {self}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +113,12 @@ class HarvestModel:
             put(self, "drivers", _numbers("drivers", self.drivers, (m, m - 1)))
         for i, order in enumerate(self.orders):
             if sorted((i, *order)) != list(range(m)):
-                raise QueryError(
-                    f"harvest: the order of stream {i} names every other of {m} once, got {order}"
-                )
+                raise QueryError(f"the order of stream {i} names every other of {m} once, got {order}")
         if len(self.orders) != m:
-            raise QueryError(f"harvest: an order for each of {m} streams, got {len(self.orders)}")
+            raise QueryError(f"expected an order for each of {m} streams, got {len(self.orders)}")
         for path in (path for paths in self.access or () for path in paths):
             if path not in _PATHS:
-                raise QueryError(f"harvest: {unknown('access path', path, PATHS)}")
+                raise QueryError(unknown("access path", path, PATHS))
 
     def __len__(self) -> int:
         return len(self.rates)
@@ -176,7 +174,7 @@ class HarvestModel:
     def budget(self, z: float) -> float:
         """Cost per second that a throttle fraction leaves for probes; 0 if `base` takes all."""
         if not 0 <= z <= 1:
-            raise QueryError(f"harvest: a throttle fraction lies in 0..1, got {z}")
+            raise QueryError(f"a throttle fraction lies in 0..1, got {z}")
         return max(0.0, z * self.full[0] - self.base)
 
     def with_drop_rates(self, keep: Sequence[float]) -> HarvestModel:
@@ -223,9 +221,9 @@ def _paths(access: tuple[tuple[str, ...], ...] | None, shape: tuple[int, int]) -
 def _numbers(name: str, values: Array, shape: tuple[int, ...]) -> Array:
     array = np.ascontiguousarray(values, dtype=float)
     if array.shape != shape:
-        raise QueryError(f"harvest: {name} of shape {shape} expected, got {array.shape}")
+        raise QueryError(f"expected {name} of shape {shape}, got {array.shape}")
     if not (array >= 0).all() or not np.isfinite(array).all():
-        raise QueryError(f"harvest: {name} must be numbers from 0 up, got {array.tolist()}")
+        raise QueryError(f"{name} must be numbers from 0 up, got {array.tolist()}")
     return array
 
 

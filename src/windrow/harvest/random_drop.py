@@ -51,7 +51,7 @@ def drop_rates(model: HarvestModel, z: float) -> DropRates:
     from scipy.optimize import minimize  # imported here because only RandomDrop needs scipy's optimiser
 
     if not 0 < z <= 1:
-        raise QueryError(f"random drop: a throttle fraction above 0 and up to 1, got {z}")
+        raise QueryError(f"a throttle fraction is above 0 and at most 1, got {z}")
     m, budget = len(model), z * model.full[0]
     if z == 1 or budget <= 0:
         return DropRates((1.0,) * m, *model.full)

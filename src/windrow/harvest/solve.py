@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.harvest.model import HarvestModel
 from windrow.kernels.harvest import greedy as steps
 from windrow.kernels.harvest.exhaustive import exhaust, list_settings
@@ -87,8 +87,9 @@ def exhaustive(model: HarvestModel, z: float) -> Array:
     combinations = prod(map(int, sizes))
     if combinations > MOST_COMBINATIONS:
         raise QueryError(
-            f"harvest: 'exhaustive' would try {combinations:.1e} settings, more than "
-            f"{MOST_COMBINATIONS:.0e}; use fewer or longer basic windows, or the method 'knapsack'"
+            f"'exhaustive' would try {combinations:.1e} settings, more than {MOST_COMBINATIONS:.0e}; use "
+            "fewer or longer basic windows, or the method 'knapsack'",
+            METHOD,
         )
     costs, outputs = (np.zeros((len(model), int(sizes.max()))) for _ in range(2))
     list_settings(model.tables, costs, outputs)
@@ -118,7 +119,7 @@ def with_parts(model: HarvestModel, z: float, chosen: Array) -> Array:
 def _number(metric: str) -> int:
     """The number of a metric in the kernels."""
     if metric not in METRICS:
-        raise QueryError(f"harvest: {unknown('metric', metric, METRICS)}")
+        raise QueryError(unknown("metric", metric, METRICS))
     return METRICS[metric]
 
 
@@ -133,6 +134,7 @@ _FUNCTIONS: tuple[Method, ...] = (
 )
 SOLVERS: Mapping[str, Method] = MappingProxyType(dict(zip(METHODS, _FUNCTIONS, strict=True)))
 DEFAULT = METHODS[0]
+METHOD = Option("method", policy="harvest")
 
 
 def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = False) -> Harvest:
@@ -149,7 +151,7 @@ def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = Fa
         complete ones, and find nothing if even the cheapest does not fit.
     """
     if method not in METHODS:
-        raise QueryError(f"harvest: {unknown('method', method, METHODS)}")
+        raise QueryError(unknown("method", method, METHODS), METHOD)
     if z >= 1:
         return model.harvest(model.counts, z, "everything")
     chosen = SOLVERS[method](model, z)

@@ -15,8 +15,8 @@ _SHIFT = np.uint64(54)
 
 @njit(cache=True, nogil=True)
 def units_of(keys: Any) -> Any:
-    """The unit of each key. Mixed apart from the hash tables' own hash, so that keys left out leave their
-    chains as short as those that stay."""
+    """The unit of each key. Keys are mixed differently from the hash tables' own hash: otherwise the admitted
+    keys would crowd into a few long chains."""
     out = np.empty(len(keys), np.int64)
     for k in range(len(keys)):
         out[k] = np.int64(avalanche(np.uint64(keys[k]) + GOLDEN) >> _SHIFT)
@@ -45,11 +45,11 @@ def rows_of_units(units: Any, kept: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any) -> None:
-    """Writes for each result the chance of each of its units, by stream; of a unit that it has several rows
-    of the least, at the first of them, and 1 at the others.
+    """Write the probability of each result's units, by stream. If several rows of a result share a unit, the
+    first of them gets the smallest of their probabilities, and the others get 1.
 
-    A row's chance is that of its time: from the time `since` on `chance`, but 1 of units that are `certain`;
-    and 1 before the first.
+    The probability of a row depends on its time. From each time in `since` on it is the entry of `chance`, or
+    1 if the unit is `certain`. Before the first such time it is 1.
     """
     streams, count = ts.shape
     for k in range(count):
@@ -67,9 +67,9 @@ def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any
 
 @njit(cache=True, nogil=True)
 def weigh(units: Any, chance: Any, weight: float, totals: Any) -> tuple[float, float]:
-    """The weights of results of these chances, summed, where each is one of `weight` alike; and the variance
-    of that. A unit of chance p whose results weigh y in all adds (1 - p) y^2. If the results are a sample,
-    they add what weights differ by. `totals` are those of units, and are added to."""
+    """The total weight of results with these probabilities, and its variance. Each result represents `weight`
+    results. A unit of probability p whose results weigh y in total adds (1 - p) y^2 to the variance. If the
+    results are a sample, the spread of their weights is added too. Weights are added to the unit `totals`."""
     streams, count = chance.shape
     true = squares = variance = 0.0
     for k in range(count):
@@ -90,7 +90,7 @@ def weigh(units: Any, chance: Any, weight: float, totals: Any) -> tuple[float, f
 
 @njit(cache=True, nogil=True)
 def finders(rows: Any) -> tuple[int, float]:
-    """How many rows these results are of, and the sum of the squares of how many each has."""
+    """The number of rows that have results, and the sum of the squares of their result counts."""
     if len(rows) == 0:
         return 0, 0.0
     first = rows.min()

@@ -168,14 +168,14 @@ def probe_inverted(
     ts: Any,
     first: int,
     ordered: bool,
-    likeness: Any,
+    similarity: Any,
     space: Any,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
     """Rows of one segment, at `offset` in the window, that share enough tokens with each probe. `sets` are
-    (starts, sizes, tokens) of the probes; `likeness` is (at_least, share, strict) as in `_enough`; `space` is
-    working space, (counts, touched): an entry for each row, and `counts` of zeros.
+    (starts, sizes, tokens) of the probes; `similarity` is (at_least, share, strict) as in `_enough`; `space`
+    is working space, (counts, touched): an entry for each row, and `counts` of zeros.
 
     If n tokens must be shared, a match has at least one of any choice of all but n - 1 tokens of the probe.
     So candidates come from the posting lists of the rarest tokens, and the n - 1 most frequent tokens are
@@ -184,7 +184,7 @@ def probe_inverted(
     Invariant: counts[r] > 0 exactly for candidates that are not yet checked, so `counts` ends as zeros.
     """
     probe_starts, probe_sizes, probe_tokens = sets
-    (at_least, share, strict), (counts, touched) = likeness, space
+    (at_least, share, strict), (counts, touched) = similarity, space
     bounds, postings = index.bounds, index.rows
     room = len(out_row)
     found = 0

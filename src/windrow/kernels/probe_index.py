@@ -102,8 +102,8 @@ def probe_hash(
     Chains may begin with rows from position `end` on, which are not part of the window yet.
 
     `by_time` leaves a chain at the first row that is too old. It is for windows ordered by time, and pays
-    only if the bounds are much narrower than the window: it reads the time of every row of a chain. None
-    does not, and is not even tested for, because numba compiles it apart.
+    only if the bounds are much narrower than the window: it reads the time of every row of a chain. With None
+    it is not read, and the loop has no test for it: numba compiles that case separately.
 
     Invariant: lane_at[lane] is the next unread position of the chain of probe lane_probe[lane], and probes
     from `following` on have not begun.

@@ -42,7 +42,7 @@ def _place(score: np.int32, scale: Any) -> float:
 
 @njit(cache=True, nogil=True)
 def median_score(scores: Any) -> float:
-    """The median of the positive ones among some of the scores; 0 if there are none."""
+    """The median of the positive scores in a sample; 0 if there are none."""
     some, found = np.empty(_SOME), 0
     for row in range(0, len(scores), len(scores) // _SOME + 1):
         some[found] = scores[row]

@@ -1,5 +1,5 @@
-"""Sums over sampled results, by kind; how one sampled row adds to them, and how shadow rows do, which are
-kept only to estimate missed results."""
+"""Sums over sampled results, by kind. Sampled rows add to them, and so do shadow rows, which are kept only to
+estimate missed results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from numba import njit
 
 FOUND, ESTIMATED, VARIANCE, LARGEST, CONTRIBUTING = range(5)
-"""Columns: results found; all results, estimated without bias; the variance of that estimate; the most of it
-that depends on one sampled row; and the number of sampled rows with results."""
+"""Columns: results found; all results, estimated without bias; the variance of that estimate; the largest
+part of the estimate that depends on one sampled row; and the number of sampled rows with results."""
 
 
 @njit(cache=True, inline="always")
 def add_row_results(sums: Any, kind: int, weight: float, before: float, after: float) -> None:
-    """The results of a row that represents `weight` rows grow from `before` to `after`. With y in all it adds
-    (1 - 1/weight) y^2 to the variance, so each result adds the difference."""
+    """The results of a row that represents `weight` rows grow from `before` to `after`. A total of y adds
+    (1 - 1/weight) y^2 to the variance, so this adds the difference."""
     chance = 1.0 - 1.0 / weight
     sums[kind, VARIANCE] += chance * (after * after - before * before)
     sums[kind, LARGEST] = max(sums[kind, LARGEST], chance * after)
@@ -60,7 +60,7 @@ def shadow_matches(
 
 @njit(cache=True, nogil=True)
 def add_results(values: Any, counted: Any, depth: Any, sums: Any) -> None:
-    """Adds results of these values, which are `counted` with their weights, to the sums of their depth."""
+    """Adds results to the sums of their depth: `values` as found, `counted` with their weights."""
     for k in range(len(values)):
         sums[depth[k], FOUND] += values[k]
         sums[depth[k], ESTIMATED] += counted[k]
@@ -70,8 +70,8 @@ def add_results(values: Any, counted: Any, depth: Any, sums: Any) -> None:
 def add_shadow_results(
     which: Any, slots: Any, depth: Any, counted: Any, weight: Any, seen: Any, sums: Any
 ) -> None:
-    """Adds the `counted` values of results `which` to what their shadow rows, in these slots, have `seen` at
-    this depth, and to the variance."""
+    """Adds the `counted` values of the results `which` to the totals `seen` of their shadow rows, by depth
+    and slot; and to the variance."""
     for k in range(len(which)):
         level, slot = depth[which[k]], slots[k]
         before = seen[level, slot]

@@ -42,7 +42,7 @@ class FollowedRows(NamedTuple):
     chance: Any
     """The probability of the next one."""
     extra: Any
-    """0, or for a monitored row, which is followed beyond its bound, how many rows it represents there."""
+    """How many rows a monitored row represents beyond its bound; 0 for other rows."""
     thin: Any
     """The probability of having stayed: a row that stayed represents 1 / `thin` rows, including evicted
     ones."""

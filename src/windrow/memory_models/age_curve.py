@@ -49,12 +49,12 @@ class AgeCurve(Stateful):
     def __post_init__(self) -> None:
         given = np.asarray(self.rates, dtype=float)
         if given.ndim != 1 or not len(given):
-            raise QueryError(f"age curve: expected a list of at least one span, got shape {given.shape}")
+            raise QueryError(f"an age curve is a list of at least one span, got shape {given.shape}")
         if not np.isfinite(given).all() or (given < 0).any():
             bad = next(each for each in given if not (np.isfinite(each) and each >= 0))
-            raise QueryError(f"age curve: results per span must be numbers from 0 up, got {bad}")
+            raise QueryError(f"results per span must be numbers from 0 up, got {bad}")
         if not (np.isfinite(self.width) and self.width > 0):
-            raise QueryError(f"age curve: the width of a span must be positive, got {self.width}")
+            raise QueryError(f"the width of a span must be positive, got {self.width}")
         object.__setattr__(self, "rates", tuple(map(float, given)))
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.limits import MemoryLimit
 from windrow.model.notebook import html_text, short_repr
 
@@ -26,6 +26,7 @@ POINTS = 129
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """The recalls that a curve prints."""
 _HALVINGS = 60
+ALLOCATE = Option("allocate")
 
 
 def checked_curve(what: str, amounts: Array, recall: Array) -> tuple[Array, Array]:
@@ -143,14 +144,14 @@ def allocate_max_min(
         How much each join matters: twice the weight gets twice the recall. Equal by default.
     """
     if not len(curves):
-        raise QueryError("allocate: at least one join is needed, got none")
+        raise QueryError("at least one join is needed, got none", ALLOCATE)
     if not 0 <= memory < np.inf:
-        raise QueryError(f"allocate: memory must be a number from 0 up, got {memory}")
+        raise QueryError(f"memory must be a number from 0 up, got {memory}", ALLOCATE)
     if len({curve.unit for curve in curves}) > 1:
-        raise QueryError("allocate: some curves count bytes and some rows; give all in one unit")
+        raise QueryError("some curves count bytes and some rows; give all in one unit", ALLOCATE)
     w = np.ones(len(curves)) if weights is None else np.asarray(weights, dtype=float)
     if w.shape != (len(curves),) or not ((w > 0) & (w < np.inf)).all():
-        raise QueryError(f"allocate: one positive weight for each of {len(curves)} joins, got {weights}")
+        raise QueryError(f"one positive weight for each of {len(curves)} joins, got {weights}", ALLOCATE)
     best = np.array([curve.recall[-1] for curve in curves])
 
     def needs(level: float) -> Array:

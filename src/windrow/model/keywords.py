@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
-from windrow.errors import QueryError, nearest, unknown
+from windrow.errors import Option, QueryError, nearest, unknown
 
 T = TypeVar("T", bound=Callable[..., Any])
 _OWNERS: dict[str, str] = {}
@@ -17,6 +17,8 @@ _OWNERS: dict[str, str] = {}
 def checks_keywords(label: str) -> Callable[[T], T]:
     """Decorator of a class or function that users call: Python's TypeErrors about unknown and missing
     arguments become QueryErrors that name the nearest valid one."""
+
+    place = Option(section=label)
 
     def decorate(target: T) -> T:
         made: Any = target
@@ -34,14 +36,14 @@ def checks_keywords(label: str) -> Callable[[T], T]:
                     continue
                 if name in _OWNERS and nearest(name, known, 0.8) is None:
                     raise QueryError(f"{label} has no option '{name}'; it is an option of {_OWNERS[name]}")
-                raise QueryError(f"{label}: {unknown('option', name, known)}")
+                raise QueryError(unknown("option", name, known), place)
             try:
                 passed = expected.bind_partial(*given, **options).arguments
             except TypeError as error:
-                raise QueryError(f"{label}: {error}; without names come {', '.join(in_order)}") from None
+                raise QueryError(f"{error}; without names come {', '.join(in_order)}", place) from None
             for name, parameter in expected.parameters.items():
                 if parameter.default is Parameter.empty and name not in passed:
-                    raise QueryError(f"{label}: '{name}' is missing")
+                    raise QueryError(f"'{name}' is missing", place)
             return call(*given, **options)
 
         if isinstance(target, type):

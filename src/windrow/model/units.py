@@ -92,7 +92,7 @@ def parse_rows(value: str) -> tuple[int, bool] | None:
         return None
     digits = match[1].replace("_", "")
     if len(digits) > len(str(LONGEST)) or not digits.strip("+-"):
-        raise QueryError(f"rows: expected a number of rows such as '1000 rows', got {value[:40]!r}")
+        raise QueryError(f"expected a number of rows such as '1000 rows', got {value[:40]!r}")
     return int(digits), match[2] is not None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import log2, prod
 from types import MappingProxyType
 
-from windrow.errors import WindrowError
+from windrow.errors import QueryError
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class JoinStatistics:
         object.__setattr__(self, "classes", tuple(MappingProxyType(dict(c)) for c in self.classes))
         for distinct in self.classes:
             if not all(v >= 1 for v in distinct.values()):
-                raise WindrowError(f"statistics: a column has at least one value, got {dict(distinct)}")
+                raise QueryError(f"a column has at least one value, got {dict(distinct)}")
 
     def __len__(self) -> int:
         return len(self.streams)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from windrow.engine.outer.redistribution import REMEDY
 from windrow.engine.query_changes import fitted
-from windrow.errors import StateError
+from windrow.errors import Option, StateError
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder, Places
 from windrow.spark.layout_encoding import HASHING, read_layout
@@ -56,8 +56,9 @@ class LayoutMoves:
         copies = self.old[stream].copies(rows, partition)
         if not _any(copies, lambda places: places == partition).all():
             raise StateError(
-                f"stream '{self.aliases[stream]}': partition {partition} holds rows that its layout does not "
-                f"put there, so the rows cannot be redistributed; {REMEDY}"
+                f"partition {partition} holds rows that its layout does not put there, so the rows cannot be "
+                f"redistributed; {REMEDY}",
+                Option(stream=self.aliases[stream]),
             )
         return here, ~_any(copies, lambda places: ranks[places] < ranks[partition])
 

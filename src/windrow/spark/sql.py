@@ -99,9 +99,7 @@ def bind(
             )
     for named, frame in given.items():
         if not isinstance(frame, FileStream) and not hasattr(frame, "mapInArrow"):
-            raise QueryError(
-                f"'{named}': expected a Spark DataFrame, got {type(frame).__name__}", Option("streams")
-            )
+            raise QueryError(f"expected a Spark DataFrame, got {type(frame).__name__}", Option(stream=named))
         if named in parsed.created:
             raise QueryError(f"'{named}' is created in the text too; leave one out", Option("streams"))
     frames: dict[str, DataFrame | FileStream] = dict(given)

@@ -65,8 +65,8 @@ class ParsedScript:
         for given, value in (parameters or {}).items():
             if not isinstance(value, str | int | float | bool | None):
                 raise QueryError(
-                    f"'{given}': expected a text, a number, a truth value or None, got {value!r}",
-                    Option("parameters"),
+                    f"expected a text, a number, a truth value or None, got {value!r}",
+                    Option(given, section="parameters"),
                 )
         if known is not None or self.created:
             known = {**(known or {}), **self._declared(known or {})}
@@ -116,7 +116,7 @@ def parse_script(sql: str, name: str = "sql") -> ParsedScript:
         With line, column and carets, if the text does not parse.
     """
     if not isinstance(sql, str):
-        raise QueryError(f"{name}: expected a text, got {type(sql).__name__}")
+        raise QueryError(f"expected a text, got {type(sql).__name__}", Option(name))
     text = SourceText(sql, name)
     try:
         trees = [tree for tree in sqlglot.parse(sql, dialect=WindrowDialect) if tree is not None]

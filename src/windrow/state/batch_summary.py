@@ -1,4 +1,4 @@
-"""The summary of what a micro-batch has committed, as the name of a file says it; see `summaries.py`."""
+"""The summary of what a micro-batch has committed, encoded in a file name; see `summaries.py`."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ class Demands:
 
 @dataclass(frozen=True)
 class BatchSummary:
-    """That all partitions have committed a version, or those of a group, and what their markers say."""
+    """All partitions, or those of a group, have committed a version. Has the totals of their markers."""
 
     version: Version
     times: Times
     demands: Demands
     group: int | None = None
     """The partitions; None for all."""
-    told: int = 0
-    """The group in whose directory it is."""
+    held_by: int = 0
+    """The group whose directory holds it."""
 
     @property
     def name(self) -> str:
         """Relative to the directory of commits."""
         whose = ALL if self.group is None else f"{GROUPS}{self.group}."
-        name = f"{whose}{self.version.run}.{said(self.times)}"
+        name = f"{whose}{self.version.run}.{times_text(self.times)}"
         if self.demands.count:
             name += f".n{self.demands.count}_{self.demands.total}_{self.demands.first}"
-        return f"{batch_directory(self.version.batch, self.told)}/{name}"
+        return f"{batch_directory(self.version.batch, self.held_by)}/{name}"
 
     @classmethod
     @lru_cache(NAMES_KNOWN)
@@ -70,10 +70,10 @@ class BatchSummary:
         match = _NAME.fullmatch(name)
         if match is None:
             return None
-        batch, told, group, run, seen, *numbers = match.groups()
+        batch, held_by, group, run, seen, *numbers = match.groups()
         demands = Demands(*map(int, numbers)) if numbers[0] else Demands()
         whose = None if group is None else int(group)
-        return cls(Version(int(batch), run), times_said(seen), demands, whose, int(told or 0))
+        return cls(Version(int(batch), run), parse_times(seen), demands, whose, int(held_by or 0))
 
     @classmethod
     def of_groups(cls, groups: Sequence[BatchSummary]) -> BatchSummary:
@@ -86,12 +86,12 @@ class BatchSummary:
         return cls(groups[0].version, latest_times(each.times for each in groups), demands)
 
 
-def said(times: Times) -> str:
-    """Event times as names of files have them."""
+def times_text(times: Times) -> str:
+    """Event times as in file names."""
     return "_".join(_NONE if t is None else str(t) for t in times)
 
 
-def times_said(text: str) -> Times:
+def parse_times(text: str) -> Times:
     return tuple(None if t == _NONE else int(t) for t in text.split("_") if t)
 
 

@@ -53,7 +53,7 @@ def remove_obsolete(
     log: CommitLog, partition: int, version: Version, known: Mapping[str, CommittedFiles]
 ) -> Removed:
     """Cleans up after one partition of a join, in a task that has committed `version`. Partition 0 also
-    removes old micro-batches, and what partitions left that only other layouts have. The manifests in
+    removes old micro-batches, and the files of partitions that only other layouts have. The manifests in
     `known` are not read."""
     cleanup = _Cleanup(log, version, known)
     markers = cleanup.markers(partition)
@@ -181,5 +181,5 @@ def _run(name: str) -> str | None:
     """The run that has committed a file of a micro-batch, or gives notice there; None for other files."""
     if name.endswith(".base"):
         return name.split(".")[-2]
-    said = CommitMarker.parse(name) or BatchSummary.parse(name)
-    return run_of(name) if said is None else said.version.run
+    found = CommitMarker.parse(name) or BatchSummary.parse(name)
+    return run_of(name) if found is None else found.version.run

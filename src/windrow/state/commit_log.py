@@ -51,7 +51,7 @@ class Start:
         return self.version.batch
 
     def moved_to(self, layout: StoredLayout) -> StoredLayout | None:
-        """The layout of the version that it continues, if that is another than this one."""
+        """The layout of the version that it continues, if it differs from this one."""
         return self.layout if self.layout is not None and self.layout != layout else None
 
     @property
@@ -204,9 +204,9 @@ class CommitLog:
         return self._markers(self.storage.names(f"{self.directory}/{COMMITS}", below=True))
 
     def markers_after(self, version: Version, group: int, oldest: int) -> CommitMarkers:
-        """The markers of a group from micro-batch `oldest` on, listed when a task of this process has
-        committed the version, or later; and directories of micro-batches. What the other tasks of the
-        micro-batch commit meanwhile may be missing."""
+        """The markers of a group from micro-batch `oldest` on, listed after a task of this process has
+        committed the version; and the directories of micro-batches. Later commits by other tasks of the
+        micro-batch may be missing."""
         key = version, group
         if key not in self._after:
             beside = self._beside()

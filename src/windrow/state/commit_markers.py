@@ -29,8 +29,8 @@ from windrow.state.batch_summary import (
     Demands,
     Times,
     latest_times,
-    said,
-    times_said,
+    parse_times,
+    times_text,
 )
 from windrow.state.layout import StoredLayout
 from windrow.state.manifest import manifest_name
@@ -48,7 +48,7 @@ class CommitMarker:
     partition: int
     version: Version
     times: Times
-    """What the partition has seen."""
+    """Max event times that the partition has seen."""
     demand: int | None = None
     """Memory demand, if memory is limited."""
     content: str | None = None
@@ -60,7 +60,7 @@ class CommitMarker:
     def name(self) -> str:
         """Relative to the directory of commits."""
         batch, run = self.version.batch, self.version.run
-        seen = said(self.times)
+        seen = times_text(self.times)
         if self.demand is not None:
             seen += f".n{self.demand}"
         if self.content is None:
@@ -92,7 +92,7 @@ class CommitMarker:
         else:
             return None
         version, wanted = Version(int(batch), run), None if demand is None else int(demand)
-        found = cls(int(partition), version, times_said(seen), wanted, content, int(number))
+        found = cls(int(partition), version, parse_times(seen), wanted, content, int(number))
         found.__dict__["name"] = name  # before groups, all markers were in the directory of the micro-batch
         return found
 
@@ -156,7 +156,8 @@ class CommitMarkers:
         return self._same(version.batch).get(version)
 
     def missing(self, batch: int) -> tuple[int, int]:
-        """How many partitions have not committed the valid version of the micro-batch, and of how many."""
+        """Number of partitions that have not committed the valid version of the micro-batch, and number of
+        all partitions."""
         run = owner(self.runs, batch)
         if run is None:
             return 1, 1
@@ -173,7 +174,7 @@ class CommitMarkers:
         return list(latest_times(m.times for m in self._of(version).values()))
 
     def demands(self, version: Version | None, partition: int) -> Demands:
-        """Memory demands, as the partition needs to know them; not known of a rescaled version."""
+        """Memory demands, with that of this partition. There are none for a rescaled version."""
         own = {m.partition: m.demand for m in self.markers(version) if m.version == version and m.demand}
         summed = self.summary is not None and self.summary.version == version
         found = self.summary.demands if summed and self.summary else Demands.of(own)
@@ -184,8 +185,8 @@ class CommitMarkers:
         return list(self._of(version).values())
 
     def attempts(self, version: Version, partition: int) -> list[CommitMarker]:
-        """One for each attempt that has committed exactly this version, if it is stored since format 8; in
-        the same order for every reader."""
+        """The markers of all attempts that committed exactly this version, in the same order for every
+        reader. Empty for versions stored before format 8."""
         own = (m for m in self.of_partition(partition) if m.version == version and m.content)
         return sorted(own, key=lambda marker: marker.content or "")
 
@@ -200,7 +201,7 @@ class CommitMarkers:
         return found
 
     def _of(self, version: Version | None) -> dict[int, CommitMarker]:
-        """By partition. A rescaled version has the markers of the one that it stands for."""
+        """By partition. A rescaled version has the markers of its original."""
         if version not in self._known:
             same = {} if version is None else self._same(version.batch)
             committed = next(iter(same)) if version in same else version

@@ -65,7 +65,7 @@ class LateRows:
         self._claimed = True
 
     def publish(self, log: CommitLog, start: Start, partition: int, rows: pa.Table) -> None:
-        """Make the rows that a task dropped visible, and remove what void versions left of its partition."""
+        """Publish the late rows of a task, and remove the files that void versions left for its partition."""
         self.claim()
         path = f"{self._directory}/{_name(start.version, partition)}"
         if rows.num_rows:

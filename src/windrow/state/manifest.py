@@ -23,8 +23,8 @@ from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
 FORMAT = 9
-"""Format 8 differs in `join.json` and the records of runs alone. In format 7 all parts are in files, and
-event times of source partitions in files beside manifests."""
+"""Format 8 differs only in `join.json` and the records of runs. In format 7 all parts are in files, and the
+event times of source partitions are in files beside the manifests."""
 CRC32_FORMAT = 6
 """In this format, checksums of parts are CRC-32 and windows are stored as rows alone."""
 _READ = (CRC32_FORMAT, 7, 8, FORMAT)

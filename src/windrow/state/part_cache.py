@@ -143,14 +143,14 @@ class PartCache:
         return sorted(found)
 
     def mapped(self, name: str, size: int | None) -> Contents | None:
-        """The copy of a file, if there is one, of that size if one is given."""
+        """The local copy of a file; None if there is none, or none of the given size."""
         path = self.directory / name
         try:
             if not is_private(self.directory):
                 return None
             now, trusted = self._clock(), is_trusted(str(path))
             os.utime(path, (now, now))
-            if trusted:  # what is noted of the file holds for its old time
+            if trusted:  # the note is valid only for the old time
                 trust(str(path))
             held = path.stat().st_size
             if held == 0 or size not in (None, held):

@@ -19,7 +19,7 @@ Key = int | bytes
 SLACK = 1 << 16
 """Dead bytes in files up to this size are never worth a rewrite."""
 SMALL = 1 << 18
-"""Files of which so little is alive are rewritten as one when there are more than are fetched at once."""
+"""Files with at most this many live bytes are merged if there are more of them than are fetched at once."""
 
 
 def key_of(part: Part) -> Key:

@@ -57,7 +57,7 @@ def group_of(partition: int) -> int:
 
 
 def members_of(group: int, partitions: int) -> int:
-    """How many of so many partitions are in the group."""
+    """Number of partitions in the group, if there are `partitions` in all."""
     return min(partitions - group * GROUP, GROUP)
 
 

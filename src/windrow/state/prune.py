@@ -42,7 +42,7 @@ def gone_queries(
     Parameters
     ----------
     checkpoints
-        All that there are: other queries are gone. None if that is not known.
+        All checkpoints still in use. Queries without one are gone. None if the checkpoints are not known.
     before
         Only queries that have committed nothing since this time, in seconds since 1970.
     named
@@ -72,7 +72,7 @@ def query_of(checkpoint: str) -> str:
 
 
 def remove(root: str | Storage, gone: GoneQuery) -> None:
-    """Removes a query's state. What lets it be found goes last, so a removal that is cut off can be
+    """Removes a query's state. The files by which it is found go last, so an interrupted removal can be
     repeated."""
     storage = open_storage(root)
     for directory in joins_in(storage):

@@ -5,7 +5,7 @@ has that of the micro-batch. Where many workers would list the markers of all pa
 times of source partitions from all manifests, tasks that find a group complete leave a summary:
 
     batch-000000000017/group1.<run>.<time>_<time>         the partitions of group 1 have committed
-    batch-000000000017/g1/all.<run>.<time>_<time>         all partitions have; group 1 is told so
+    batch-000000000017/g1/all.<run>.<time>_<time>         all partitions have; for the tasks of group 1
 
 A task then lists its group alone. Memory demands follow the times, if memory is limited:
 `.n<partitions>_<total>_<first partition>`. Contents are the max event times of source partitions, if they are
@@ -101,8 +101,8 @@ class Summaries:
                 return
             times = _merged(self._all(self.summed, found)) if tracked else None
             summary = BatchSummary.of_groups(found)
-        told = [replace(summary, group=None, told=each) for each in range(groups)]
-        self._all(lambda each: self._put(each, times), told)
+        copies = [replace(summary, group=None, held_by=each) for each in range(groups)]
+        self._all(lambda each: self._put(each, times), copies)
 
     def times(self, markers: Sequence[CommitMarker]) -> list[PartitionTimes]:
         """Per stream, the max event time of each source partition, from the manifests of these markers."""

@@ -51,7 +51,8 @@ class Block:
 
 
 class Blocks:
-    """The blocks of some arrays, contiguous and ascending. `renumbered`: the arrays' rows have just been."""
+    """The blocks of some arrays, contiguous and ascending. `renumbered` says that an eviction has just
+    renumbered the rows."""
 
     def __init__(self, renumbered: bool = False) -> None:
         self.blocks: list[Block] = []

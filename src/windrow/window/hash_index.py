@@ -30,7 +30,7 @@ HEADS_PER_WINDOW = 4
 @dataclass(frozen=True)
 class StoredHeads:
     end: int
-    """Number of the first row that they do not have."""
+    """Number of the first row that is not in the heads."""
     part: Part
 
 
@@ -87,7 +87,8 @@ class HashIndex:
             probe_index.shift_heads(self.head, shift)
 
     def spill(self, files: SpillFiles, columns: Mapping[str, Array], part: float) -> None:
-        """Moves the index to files, once the columns are there; not arrays of which this part is in files."""
+        """Moves the index to files, after the columns. Skips arrays of which at least this fraction is in
+        files already."""
         self.files = files
         self.head = moved_to_file(files, self.head, part)
         self._replace(lambda array: moved_to_file(files, array, part))

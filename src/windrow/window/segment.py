@@ -152,7 +152,7 @@ class Segment:
         return self.replaced({id(index.batch): batch for index, batch in zip(indexes, stored, strict=True)})
 
     def replaced(self, stored: Mapping[int, pa.RecordBatch]) -> Segment:
-        """The segment with these of its parts, by identity, mapped from files."""
+        """The segment with the parts in `stored`, found by identity, mapped from files."""
         runs = {n: SortedRun.from_batch(stored.get(id(r.batch), r.batch)) for n, r in self.runs.items()}
         sets = {n: Postings.from_batch(stored.get(id(s.batch), s.batch)) for n, s in self.sets.items()}
         return replace(

@@ -80,7 +80,7 @@ def new_array(files: SpillFiles | None, count: int, dtype: np.dtype) -> Array:
 
 
 def moved_to_file(files: SpillFiles, array: Array, part: float) -> Array:
-    """The array in a file, as it is if this part of it is in one."""
+    """A copy of the array in a file; the array itself if at least this fraction of it is in files already."""
     if bytes_in_files(array) >= part * array.nbytes:
         return array
     found = files.empty(len(array), array.dtype)
@@ -89,8 +89,8 @@ def moved_to_file(files: SpillFiles, array: Array, part: float) -> Array:
 
 
 def moved_down(files: SpillFiles | None, array: Array, shift: int, live: int, capacity: int) -> Array:
-    """The `live` values from `shift` on, at the front of an array of this capacity; of the same array if it
-    has that and may be written to."""
+    """The `live` values from `shift` on, at the front of an array of this capacity. The array is reused if it
+    has this capacity and may be written to."""
     fits = len(array) == capacity and not is_private(array)
     found = array if fits else new_array(files, capacity, array.dtype)
     found[:live] = array[shift : shift + live]

@@ -1,8 +1,8 @@
-"""What of a window is stored beside its payloads, and how a restart takes it over.
+"""The parts of a window that are stored beside its payloads, and how a restart takes them over.
 
 Stored are blocks of times and join columns, the links and heads of hash indexes, and the sorted runs and
-postings of segments. Most of it is mapped, so a restart takes time by what its rows touch, not by what the
-window holds. What is not stored, such as the newest rows or an index that no plan used, is computed again.
+postings of segments. Most of it is mapped, so the time of a restart depends on the rows it touches, not on
+the size of the window. Anything else, such as the newest rows or an index that no plan used, is recomputed.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class WindowStore:
         self.indexes: dict[tuple[str, ...], HashIndex] = {}
         self.segments: list[Segment] = []
         self._staged: list[Segment] = []
-        """The segments once the staged rows are added; empty if none are."""
+        """The segments once the staged rows are added; empty if no rows are staged."""
         self.first = 0
         self.end = 0
         self._moved = 0
@@ -80,7 +80,7 @@ class WindowStore:
         self.payload_files: SpillFiles | None = None
         """Where payloads go that eviction has copied."""
         self.largest_segment = _ENDLESS
-        """The most bytes of a segment that is made of others, which takes memory."""
+        """Maximum bytes of a merged segment: merging takes memory."""
         self._weighed: tuple[int, int, int] | None = None
         """Cached bytes: in all, without spare capacity, and in files. None after a change."""
         self.ts: Array = np.empty(_SMALLEST, np.int64)
@@ -119,7 +119,7 @@ class WindowStore:
 
     @property
     def disordered(self) -> int:
-        """Number of live rows at the front without which the others ascend in time."""
+        """Number of live rows at the front to skip so that the rest ascend in time."""
         return max(0, self._disordered_until - self._moved - self.first)
 
     @disordered.setter
@@ -286,7 +286,8 @@ class WindowStore:
         self.segments, self._weighed = segments, None
 
     def spill_arrays(self, files: SpillFiles, part: float) -> None:
-        """Moves times, columns and hash indexes to files; not arrays of which this part is in files."""
+        """Moves times, columns and hash indexes to files. Skips arrays of which at least this fraction is in
+        files already."""
         self.files, self._weighed = files, None
         self._replace(lambda column: moved_to_file(files, column, part))
         for index in self.indexes.values():
@@ -317,7 +318,7 @@ class WindowStore:
         return replace(s, runs=runs, sets=sets, indexes_in_file=False)
 
     def indexed(self, s: Segment) -> Segment:
-        """The segment with all its runs and sets, as it is if it has them."""
+        """The segment with all its runs and sets; the same segment if it has them already."""
         complete = len(s.runs) == len(self.sorted_columns) and len(s.sets) == len(self._readers)
         return s if complete else self._indexed(s)
 

@@ -109,18 +109,18 @@ class Admitter(Stateful):
         """Count the rows of a call by unit, from a sample. It represents this many calls."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         for stream in self.units.streams:
-            window, rows, fade = windows[stream], arrivals[stream].rows, 1.0
+            window, rows, decay = windows[stream], arrivals[stream].rows, 1.0
             if self._now is None:
                 each = -(-len(window) // (8 * SURVEYED)) or 1
                 units = self.units.in_window(stream, window, np.arange(window.first, window.end, each))
                 tally(self._held[stream], units, float(each), 0.0)
             else:
-                fade = math.exp(-max(0, now - self._now) / window.covers)
+                decay = math.exp(-max(0, now - self._now) / window.covers)
             each = -(-len(rows) // SURVEYED) or 1
             # Copies: kernels are compiled for contiguous arrays.
             sample = {name: rows.columns[name][::each].copy() for name in self.units.names[stream]}
             units = self.units.of(stream, rows.ts[::each].copy(), sample)
-            tally(self._held[stream], units, float(each * calls), fade)
+            tally(self._held[stream], units, float(each * calls), decay)
         self._now = now if self._now is None else max(now, self._now)
 
     def shares(self, spare: bool = True) -> tuple[Array, Array]:
@@ -146,8 +146,8 @@ class Admitter(Stateful):
     def admit(
         self, windows: Sequence[WindowStore], count: int, arrivals: Sequence[ArrivingRows]
     ) -> list[Array | None]:
-        """Admit this many units from now on, and hot ones unless it is none; return the positions of admitted
-        rows, None for all."""
+        """Admit `count` units from now on, and also the hot ones unless `count` is 0. Return the positions of
+        the admitted rows by stream; None stands for all."""
         self.admitted = count
         self._remember(windows, count / UNITS, min(int(a.rows.ts[0]) for a in arrivals if len(a.rows)))
         found: list[Array | None] = [None] * len(arrivals)
@@ -159,7 +159,7 @@ class Admitter(Stateful):
         return found
 
     def _remember(self, windows: Sequence[WindowStore], chance: float, since: int) -> None:
-        """Add to the history if anything has changed, and forget what no row is left of."""
+        """Extend the history if anything has changed. Remove entries older than every row held."""
         certain = self._hot & (0.0 < chance < 1.0)
         last = (self._chance[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
         if chance != last[0] or not np.array_equal(certain, last[1]):

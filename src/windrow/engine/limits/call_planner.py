@@ -37,8 +37,8 @@ RecallByWork = Callable[[Sequence[WindowStore], int], Curve | None]
 """(windows, number of the call) -> recall of probing parts of windows; None if that saves nothing."""
 EVERYTHING = Choice(UNITS)
 MARGIN, UNBRAKED = 0.95, 0.8
-"""Fraction of the deadline that a plan may use once it has to shed; and if all rows must probe, because then
-nothing can be saved while the call runs."""
+"""Fraction of the deadline that a plan may use once it has to shed. The second applies if all rows must
+probe: such a call cannot be shortened while it runs."""
 STEADY = 0.9, 1.03
 """The number of units stays as it is if its predicted time is between these multiples of the deadline: a
 change costs results for as long as the windows last, and choosing costs time."""
@@ -46,11 +46,10 @@ DROPPED = 0.05
 """Cost of a dropped row, as a fraction of a stored one: it is read and its unit computed."""
 FEW_UNITS, FEW_ROWS = 16, 8
 """The minimum that is admitted, if anything is: a smaller sample would not represent the rest."""
-PATIENCE = 8, 64
-"""If even the minimum takes n times the deadline, and n is over 1, no row is admitted for 8 n calls, at most
-64."""
-HOPELESS = 4.0
-"""The n at which that is believed at once; otherwise only after a few calls with the minimum."""
+WAIT_CALLS = 8, 64
+"""If even the minimum takes n > 1 times the deadline, no row is admitted for 8 n calls, at most 64."""
+OVERLOADED = 4.0
+"""Above this n the wait begins at once; otherwise only after a few calls with the minimum."""
 SURVEYS = 4
 """Rows are counted by unit in one of this many calls that shed, unless windows are scanned."""
 BRAKE = 0.15
@@ -61,7 +60,7 @@ slow by chance, and would lose results for nothing."""
 FEWEST = 0.02
 """Minimum fraction of the planned probes in a late call; they show what the other rows miss."""
 SPIKE = 2.0
-"""Multiple of what dropping rows usually takes at which it counts at most."""
+"""Cap on the measured time to drop rows, as a multiple of the usual time: one call may be slow by chance."""
 CHEAP = 0.05
 """Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
@@ -73,7 +72,7 @@ FIRST_CALLS, LEARNING, FAR = 5, 16, 0.05
 windows are. Where windows are scanned it takes part in all, unless they are predicted to take less than a
 twentieth of the deadline: a harvest may come, and lags must be known by then."""
 FORGET = 0.01
-"""Weight with which a call without harvest restores what harvests are predicted to find."""
+"""How fast predictions of harvests are trusted again, per call without a harvest."""
 
 
 @dataclass
@@ -159,8 +158,8 @@ class CallPlanner(Stateful):
         self._since_parts = 0
         """Calls since one probed parts of windows."""
         self._dropping = 0.0
-        """Seconds that it takes to choose and drop rows, in recent calls that did. They are no part of the
-        costs: an exact call does without."""
+        """Seconds to choose and drop rows, in recent calls that did. Not part of the costs, because an exact
+        call does neither."""
         self._minimal = 0
         """Calls in a row that admitted the minimum."""
         self._wait = 0
@@ -171,7 +170,7 @@ class CallPlanner(Stateful):
     def plan(
         self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows], seconds: float
     ) -> Sequence[Array | None] | None:
-        """Positions of rows admitted in a call of so many seconds, None for all."""
+        """Plan a call limited to `seconds`. Return the positions of admitted rows by stream; None for all."""
         rows = sum(len(a.rows) for a in arrivals)
         self._calls += 1
         found = self.admitter.found, self.admitter.true
@@ -255,16 +254,16 @@ class CallPlanner(Stateful):
         )
         seconds = self._dropping + call.costs.seconds(rows, probes * compared, probes * results)
         call.short = seconds > call.seconds
-        hopeless = seconds > HOPELESS * call.seconds
-        if hopeless or (call.short and self._minimal > RECENT):
-            self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / call.seconds))
+        overloaded = seconds > OVERLOADED * call.seconds
+        if overloaded or (call.short and self._minimal > RECENT):
+            self._wait = int(min(WAIT_CALLS[1], WAIT_CALLS[0] * seconds / call.seconds))
         # After a wait a few are admitted all the same: costs may have changed.
-        if hopeless and self._minimal == 1:
+        if overloaded and self._minimal == 1:
             return self._nothing
         return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 
     def _stored(self, share: Share) -> Share:
-        """Rows of this call, if this share of them is admitted, by what they cost."""
+        """Cost of this call's rows if this share of them is admitted, in units of a stored row."""
         return self.call.rows * (DROPPED + (1 - DROPPED) * share)
 
     def rows_dropped(self, seconds: float) -> None:
@@ -346,8 +345,8 @@ class CallPlanner(Stateful):
     # -- learning -----------------------------------------------------------------------------------
 
     def end(self, seconds: float, compared: int, work: float) -> None:
-        """End the call, which took so long, and learn from it. `work` is the fraction of the full comparisons
-        made."""
+        """End the call, which took `seconds`, and learn from it. `work` is the fraction of the full
+        comparisons made."""
         call = self.call
         if call.plain:
             self.admitter.found += call.results

@@ -46,7 +46,7 @@ a warning."""
 FIRST_ROWS = 64
 """Rows in the first sub-batch, which measures the cost of a row."""
 LEAST_ROWS = 16
-_FADE = 0.85
+_DECAY = 0.85
 """Decay per sub-batch of the measured cost of a row."""
 
 
@@ -94,6 +94,7 @@ class DeadlineController(Stateful):
         self._consumed = 0.0
         self._waiting = 0
         self._hopeless = 0
+        """Calls in a row whose deadline could not be met."""
 
     @classmethod
     def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
@@ -113,7 +114,7 @@ class DeadlineController(Stateful):
         if self._began is None:
             self.open()
         self._counted = counted if self.counts else None
-        # A rate allows no time where rows were only waiting.
+        # A deadline in rows per second allows no time if no row is new.
         allowed = self.deadline.seconds(arrived) or LEAST_SECONDS
         self.budget = allowed if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
@@ -125,7 +126,7 @@ class DeadlineController(Stateful):
             self._set_throttle()
 
     def pace(self, z: float, parts: int) -> None:
-        """Let each sub-batch of this call, at most so many, set the throttle fraction, starting from z."""
+        """Start this call with throttle fraction z. Each of at most `parts` sub-batches sets it again."""
         self.z, self._parts, self._paced = max(LEAST, z), parts, True
 
     @property
@@ -174,8 +175,8 @@ class DeadlineController(Stateful):
     def end_sub_batch(self, rows: int, share: float, now: int) -> None:
         """End a sub-batch up to event time `now` that did a fraction `share` of the full work."""
         # The clock may be set back; a negative duration would corrupt the decayed sum.
-        self._spent = _FADE * self._spent + max(0.0, self._elapsed - self._sub_batch_began)
-        self._done = _FADE * self._done + rows * share
+        self._spent = _DECAY * self._spent + max(0.0, self._elapsed - self._sub_batch_began)
+        self._done = _DECAY * self._done + rows * share
         self._throttled += rows * self.z
         self._arrived += rows
         if self.policy.buffer_rows is not None or self.seconds_left > 0:
@@ -203,8 +204,8 @@ class DeadlineController(Stateful):
         self._began = self._counted = None
         late = self.seconds > MISSED * self.budget > 0
         self.missed_deadlines += late
-        hopeless = (late and self.z <= MIN_USEFUL_THROTTLE and self._by_sub_batches) or short
-        self._hopeless = self._hopeless + 1 if hopeless else 0
+        unavoidable = (late and self.z <= MIN_USEFUL_THROTTLE and self._by_sub_batches) or short
+        self._hopeless = self._hopeless + 1 if unavoidable else 0
         if self._hopeless == CALLS_TO_WARN:
             what = f"storing rows alone takes longer than {self.budget:.3g} s; rows are dropped to hold it"
             if not short:

@@ -70,9 +70,9 @@ class Dropper(Stateful):
 
     def begin(self, windows: Windows, arrived: Sequence[int], now: int, z: float) -> list[Array]:
         """Begin a sub-batch with `arrived` rows per stream; return the positions of admitted rows."""
-        fade = self.statistics.begin(windows, arrived, now)
+        decay = self.statistics.begin(windows, arrived, now)
         rng = np.random.default_rng((self._seed, self.statistics.sub_batches, 7))
-        self._steady = self._steady * fade**4 + z * (1 - fade**4)
+        self._steady = self._steady * decay**4 + z * (1 - decay**4)
         self._choose(windows, z)
         return [np.flatnonzero(rng.random(n) < keep) for n, keep in zip(arrived, self.keep, strict=True)]
 

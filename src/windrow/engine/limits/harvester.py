@@ -92,7 +92,7 @@ class Harvester(Stateful):
         self._rng: np.random.Generator | None = None
         """Generator of this sub-batch, created on first use."""
         self._z = 1.0
-        self._fade = 1.0
+        self._decay = 1.0
         self._ages: list[tuple[AgeIntervals, ...]] = []
         self._chosen: tuple[int, int] | None = None
         """Sub-batch and event time of the last harvest; None if it belongs to another plan."""
@@ -150,9 +150,9 @@ class Harvester(Stateful):
 
     def begin(self, windows: Windows, arrived: Sequence[int], now: int, z: float) -> None:
         """Begin a sub-batch with `arrived` rows per stream at throttle fraction z. All rows are admitted."""
-        fade = self.statistics.begin(windows, arrived, now)
-        self._fade = fade ** (4 * self.policy.half_life)
-        self._lags_fade *= fade
+        decay = self.statistics.begin(windows, arrived, now)
+        self._decay = decay ** (4 * self.policy.half_life)
+        self._lags_fade *= decay
         self._rng = None
         self._z = z
         self._follow_windows(windows)
@@ -381,7 +381,7 @@ class Harvester(Stateful):
         ages = np.array(max_useful_ages(self.harvest)) * SECOND
         if self._max_useful_ages is None:
             self._max_useful_ages = ages
-        self._max_useful_ages = np.maximum(ages, ages + (self._max_useful_ages - ages) * self._fade)
+        self._max_useful_ages = np.maximum(ages, ages + (self._max_useful_ages - ages) * self._decay)
         return [round(age) for age in self._max_useful_ages]
 
 

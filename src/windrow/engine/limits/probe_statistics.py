@@ -57,17 +57,17 @@ class ProbeStatistics(Stateful):
     def begin(self, windows: Windows, arrived: Sequence[int], now: int) -> float:
         """Begin a sub-batch with `arrived` rows per stream; return the decay since the last one."""
         self.sub_batches += 1
-        fade = 1.0
+        decay = 1.0
         if self._now is not None and now > self._now:
             seconds = (now - self._now) / SECOND
             longest = max(w.covers for w in windows) / SECOND
-            fade = 0.5 ** (seconds / longest / self._half_life)
-            self._arrivals *= fade
-            self._seconds = self._seconds * fade + seconds
-            self._fade *= fade
+            decay = 0.5 ** (seconds / longest / self._half_life)
+            self._arrivals *= decay
+            self._seconds = self._seconds * decay + seconds
+            self._fade *= decay
         self._arrivals += arrived
         self._now = now if self._now is None else max(now, self._now)
-        return fade
+        return decay
 
     def skip(self, arrived: Sequence[int]) -> None:
         """Count the rows of sub-batches that nothing else is learned from."""

@@ -69,7 +69,7 @@ def _decider(
 
 
 def _parked(old: Sequence[Parked], numbering: Sequence[Numbering]) -> Parked:
-    """The combinations all of whose rows come here, in the order of their rows."""
+    """The combinations whose rows all belong to the new partition, in the order of their rows."""
     merged = Parked.none(tuple(old[0].rows))
     for partition, parked in enumerate(old):
         rows = {stream: numbering[stream](partition, numbers) for stream, numbers in parked.rows.items()}

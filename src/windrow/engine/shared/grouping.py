@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.expr.dialect import render
 from windrow.expr.parse import conjuncts, parse, references
 from windrow.model.query import Query, Window
@@ -127,11 +127,11 @@ class QueryGroup:
 def group_queries(queries: Mapping[str, Query | Subscription]) -> list[QueryGroup]:
     """Group queries by the join they can share, in the order given."""
     if not queries:
-        raise QueryError("queries: expected at least one, got none")
+        raise QueryError("expected at least one, got none", Option("queries"))
     groups: list[dict[str, Subscription]] = []
     for name, given in queries.items():
         if not isinstance(name, str) or not name:
-            raise QueryError(f"queries: a query's name must be a text, got {name!r}")
+            raise QueryError(f"a query's name must be a text, got {name!r}", Option("queries"))
         subscribed = Subscription.of(given, name)
         for members in groups:
             if difference(next(iter(members.values())).query, subscribed.query) is None:
@@ -148,18 +148,19 @@ def group_queries(queries: Mapping[str, Query | Subscription]) -> list[QueryGrou
 
 def with_windows(like: Query, within: object, on: str) -> Query:
     """The same query over other windows: one for all streams, a sequence, or a mapping by alias."""
+    place = Option("within")
     if isinstance(within, Mapping):
         for alias in within:
             if alias not in like.streams:
-                raise QueryError(f"within: {unknown('stream', str(alias), like.streams)}")
+                raise QueryError(unknown("stream", str(alias), like.streams), place)
         missing = [alias for alias in like.aliases if alias not in within]
         if missing:
-            raise QueryError(f"within: stream '{missing[0]}' is missing; give one for each of {like.aliases}")
+            raise QueryError(f"stream '{missing[0]}' is missing; give one for each of {like.aliases}", place)
         chosen = [within[alias] for alias in like.aliases]
     else:
         chosen = list(within) if isinstance(within, list | tuple) else [within] * len(like.streams)
         if len(chosen) != len(like.streams):
-            raise QueryError(f"within: expected a window for each of {like.aliases}, got {within!r}")
+            raise QueryError(f"expected a window for each of {like.aliases}, got {within!r}", place)
     streams = {
         alias: replace(s, within=window)
         for (alias, s), window in zip(like.streams.items(), chosen, strict=True)

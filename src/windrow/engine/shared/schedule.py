@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 
 Array = np.ndarray
 
@@ -50,5 +50,5 @@ SCHEDULES = {
 
 def find_schedule(name: str) -> Schedule:
     if name not in SCHEDULES:
-        raise QueryError(f"schedule: {unknown('schedule', str(name), SCHEDULES)}")
+        raise QueryError(unknown("schedule", str(name), SCHEDULES), Option("schedule"))
     return SCHEDULES[name]

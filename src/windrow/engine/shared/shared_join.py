@@ -336,7 +336,7 @@ class SharedJoin:
             if not self._added(member):
                 raise
             if len(self.control_errors) < MOST_REASONS:
-                self.control_errors.append(short(f"query '{member.name}' gets nothing of some rows: {error}"))
+                self.control_errors.append(short(f"query '{member.name}' misses some results: {error}"))
             return held[:0]
 
     def _added(self, member: Subscriber) -> bool:

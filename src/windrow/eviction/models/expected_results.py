@@ -95,7 +95,7 @@ def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[str, Array, Array
         try:
             values = pa.array(list(results), column.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise QueryError(f"'{alias}': {error}; give values of {column}", EXPECTED) from None
+            raise QueryError(f"{error}; give values of {column}", Option("expected", stream=alias)) from None
         numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)
         order = np.argsort(numbers)
         counted = np.array([*results.values()] or [0.0], np.float64)

@@ -50,7 +50,7 @@ _NONE = np.empty(0)
 
 
 class KeyIntensity(Stateful):
-    """One join key: decayed counts of its values by stream and half-life (*traces*), and what they
+    """One join key: decayed counts of its values by stream and half-life (*features*), and what they
     predict."""
 
     saved = (
@@ -62,23 +62,23 @@ class KeyIntensity(Stateful):
         self.streams = list(streams)
         count = len(streams) * (1 + len(FASTER))
         self._cells = np.zeros((ROWS, width, count), np.float32)
-        # 32-bit floats keep a key's traces within one cache line; counts are exact up to 16 million.
+        # 32-bit floats keep a key's features within one cache line; counts are exact up to 16 million.
         self._totals = np.zeros(count)
         self._units = np.ones(count)
         self._sums = np.zeros(count + 1)
-        """By trace, the sum over all keys of min(1, count); last, the number of recent keys."""
+        """By feature, the sum over all keys of min(1, count); last, the number of recent keys."""
         self._observations = np.zeros((len(streams), OBSERVED, 2 * count + 2), np.float32)
-        """By stream, a ring of observed arrivals: their traces; the exposure of all counts, and of the base,
-        since the arrival before; and how many arrivals each represents. 32-bit floats are as exact as the
-        traces, and the ring is most of the state of a small window."""
+        """By stream, a ring of observed arrivals: their features; the exposure of all counts and of the base
+        since the previous arrival; and how many arrivals each represents. 32-bit floats are as exact as the
+        features, and the ring is most of the state of a small window."""
         self._observed = [0] * len(streams)
         self._exposure = np.zeros((len(streams), count + 1))
         """By stream: exposure since its last observed arrival."""
         self._parts = np.full((len(streams), count + 1), 1 / (count + 1))
-        """By stream: the fraction of the arrivals that each trace predicted; last, the base."""
+        """By stream: the fraction of the arrivals that each feature predicted; last, the base."""
         self._weights = np.zeros(self._parts.shape)
         self._needed = np.ones(self._parts.shape)
-        """By stream: factors on the weights, 0 for traces that are left out."""
+        """By stream: factors on the weights, 0 for features that are left out."""
         self._learned = [0] * len(streams)
         """Observations that weights were learned from."""
         self._half_lives = np.ones(1 + len(FASTER))
@@ -125,9 +125,9 @@ class KeyIntensity(Stateful):
         decay = np.tile(0.5 ** (seconds / self._half_lives), len(self.streams))
         self._totals *= decay
         self._units *= decay
-        for trace in np.flatnonzero(self._units < SMALLEST_UNIT):
-            self._cells[:, :, trace] *= self._units[trace]
-            self._units[trace] = 1.0
+        for feature in np.flatnonzero(self._units < SMALLEST_UNIT):
+            self._cells[:, :, feature] *= self._units[feature]
+            self._units[feature] = 1.0
 
     def _learn(self, j: int) -> None:
         count = len(self._totals)
@@ -145,7 +145,7 @@ class KeyIntensity(Stateful):
         known = (np.ascontiguousarray(met[:, :count]), each)
         key_intensity.fit_weights_em(*known, prior, exposure, ROUNDS, parts)
         self._weights[j] = (each.sum() * parts + prior) / exposure
-        # Which traces are left out is decided without the steady part of the prior.
+        # Which features are left out is decided without the steady part of the prior.
         predicted = each.sum() * parts + self._prior(j, steady=False)[0]
         parts[:] = predicted / predicted.sum()
         key_intensity.prune_features(*known, self._weights[j], parts, self._needed[j])
@@ -158,7 +158,7 @@ class KeyIntensity(Stateful):
         self._totals[own] += each * len(keys)
 
     def weights(self, stream: int) -> Array:
-        """Rows per second of the stream that a count of each trace predicts; last, the base."""
+        """Rows per second of the stream that a count of each feature predicts; last, the base."""
         j = self.streams.index(stream)
         if not self._learned[j]:
             prior, exposure = self._prior(j)
@@ -168,7 +168,7 @@ class KeyIntensity(Stateful):
         return weights
 
     def _own(self, j: int) -> slice:
-        """The traces of the j-th stream, the slowest first."""
+        """The features of the j-th stream, the slowest first."""
         scales = len(self._half_lives)
         return slice(j * scales, (j + 1) * scales)
 
@@ -178,7 +178,7 @@ class KeyIntensity(Stateful):
 
     @property
     def _counts(self) -> tuple[Array, Array, Array]:
-        """Arguments of kernels: the cells, the sum over all keys by trace, and its unit."""
+        """Arguments of kernels: the cells, the sum over all keys by feature, and its unit."""
         return self._cells, self._totals / self._units, self._units
 
     def _prior(self, j: int, steady: bool = True) -> tuple[Array, Array]:
@@ -206,9 +206,9 @@ class KeyIntensity(Stateful):
     def count(self, stream: int, keys: Array, scale: int) -> Array:
         """Decayed number of rows of these keys on the stream, at one of the half-lives."""
         out = np.ones(len(keys))
-        trace = self._own(self.streams.index(stream)).start + scale
+        f = self._own(self.streams.index(stream)).start + scale
         cells, totals, units = self._counts
-        count_min_sketch.estimate(cells[:, :, trace], totals[trace], keys.view(np.int64), units[trace], out)
+        count_min_sketch.estimate(cells[:, :, f], totals[f], keys.view(np.int64), units[f], out)
         return out
 
     def singleton_rate(self, stream: int, own: int, ages: Array) -> Array:
@@ -273,7 +273,7 @@ class KeyIntensities(Stateful):
                 self._intensities[key].observe(view.stream, keys, step)
 
     def rates(self, view: WindowView, rows: Array | slice = slice(None), counted: bool = True) -> Array:
-        """Results per second to expect of each row of the view, or of some of them, by its keys.
+        """Expected results per second of each row of the view, or of some of them, by their keys.
 
         It is 0 for rows that are the only ones of their key and, with three or more streams, for rows whose
         key has arrived neither on all other streams nor twice on any; results of such rows are learned by

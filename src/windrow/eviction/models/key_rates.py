@@ -99,7 +99,7 @@ class KeyRates(Stateful):
         return self.seconds >= SETTLED * max(self._spans)
 
     def rates(self, view: WindowView, rows: Array | slice = slice(None)) -> Array:
-        """Results per second to expect of each row of the view, or of some of them."""
+        """Expected results per second of each row of the view, or of some of them."""
         found = np.ones(len(view.ts[rows]))
         per_second = 1 / max(self.seconds, 1e-6)
         for key, column in self._columns[view.stream].items():

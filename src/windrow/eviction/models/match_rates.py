@@ -130,7 +130,7 @@ class MatchRateModel(Stateful):
         span: float,
         each: float = 1.0,
     ) -> None:
-        """Rows with these scores and event times were held for the last `seconds`, of those `passed` since
+        """Rows with these scores and event times were held for the last `seconds` of the time `passed` since
         the last call. `span` is the window in seconds."""
         self._span = span
         self._decay(passed, seconds)

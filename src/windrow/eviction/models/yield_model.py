@@ -46,7 +46,8 @@ class KeyYield(Stateful):
         self._expected = ExpectedResults(bound, policy.expected, policy.sketch_width, policy.half_life)
         self._recent = RecentSizes(len(bound.query.aliases))
         self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(bound.query.aliases)
-        """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
+        """Per stream, a sample of recent rows: expected results, fraction of the rows, and how many further
+        results are followed."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         """Results to expect of each new row."""

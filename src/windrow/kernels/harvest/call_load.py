@@ -8,12 +8,13 @@ import numpy as np
 from numba import njit
 
 USUALLY_FIXED = 0.05
-"""Base as a fraction of the lightest work, before calls have shown it. Rather too little: if it is too much,
-nothing seems to be saved by doing less, and no call ever shows that it is."""
+"""Base as a fraction of the lightest work, until calls have shown it. Too small is safer than too large: with
+too large a base, shedding seems to save nothing, so no call sheds and shows otherwise."""
 VARIED = 1.3
 """Factor by which work must vary to tell base and pace apart."""
 AGREEING, ALIKE = 4, 1.05
-"""Calls that take equally long; the multiple of the deadline they must exceed, and its square the range."""
+"""Number of calls that take about equally long, and the multiple of the deadline that all of them must
+exceed. The longest takes less than its square times the shortest."""
 FEW = 4
 """With fewer calls the fastest counts, not the median: the others may have waited for compilation."""
 
@@ -49,9 +50,9 @@ def mostly_exceed(
     seen: Any, fixed: float, pace: float, predicted: float, seconds: float, evidence: Any, most: float
 ) -> bool:
     """Whether more than half of the last calls exceed a multiple of `seconds`, for any of the rows (calls,
-    multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Its calls count as if they had
-    had the work of one that is predicted to take `predicted`, unless that is more than `most` times theirs. A
-    few calls that take equally long are no accident, and need to exceed it only just."""
+    multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Durations are scaled to the
+    work of a call that is predicted to take `predicted`. Calls that would be scaled by more than `most` are
+    left out. A few calls of equal duration are no accident: they need to exceed `seconds` only slightly."""
     scale = predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12)
     took = (seen[:, 0] * scale)[scale <= most]
     for i in range(len(evidence)):
@@ -65,9 +66,9 @@ def mostly_exceed(
 
 
 @njit(cache=True, nogil=True)
-def tally(held: Any, units: Any, weight: float, fade: float) -> None:
-    """Count rows by unit, each as `weight` rows, after earlier counts have faded."""
-    held *= fade
+def tally(held: Any, units: Any, weight: float, decay: float) -> None:
+    """Count rows by unit, each as `weight` rows, after earlier counts decay."""
+    held *= decay
     for k in range(len(units)):
         held[units[k]] += weight
 
@@ -106,7 +107,7 @@ def shares(held: Any, order: Any, above: float, below: float, hot: Any, rows: An
 
 @njit(cache=True, inline="always")
 def affordable(seconds: float, whole: float) -> float:
-    """What part of work that takes `whole` there is time for."""
+    """The fraction of work taking `whole` seconds that fits into `seconds`."""
     return 1.0 if seconds >= whole else max(0.0, seconds) / whole if whole > 0.0 else 0.0
 
 
@@ -114,8 +115,8 @@ def affordable(seconds: float, whole: float) -> float:
 def promise(
     taking: Any, finding: Any, share: Any, seconds: float, work: Any, found: Any, recall: Any
 ) -> None:
-    """Writes what each number of units promises in so many seconds, if a part `work` of what finding takes
-    gives a part `found` of the results."""
+    """Write the expected recall in `seconds`, by number of units admitted. Admission takes `taking`, a full
+    search `finding`. A fraction `work` of the search finds a fraction `found` of the results."""
     for k in range(len(share)):
         part, i = affordable(seconds - taking[k], finding[k]), 1
         while i < len(work) - 1 and work[i] < part:

@@ -144,8 +144,8 @@ def reverse(budget: float, metric: int, tables: Any, chosen: Any) -> int:
 
 @njit(cache=True)
 def climb(budget: float, tables: Any, chosen: Any, used: Any) -> float:
-    """Repeatedly takes the step that gains most per cost; of the first one that does not fit, the fraction
-    that fits. Rows lie evenly inside a basic window, so cost and output are linear in the fraction.
+    """Repeatedly takes the step that gains most per cost. Of the first step that does not fit, takes the
+    fraction that fits. Rows lie evenly inside a basic window, so cost and output are linear in the fraction.
 
     A direction that is off is switched on with one basic window at each hop, or a fraction at the first.
     `chosen` starts as any setting that fits and ends with the complete steps; `used` adds the last fraction.

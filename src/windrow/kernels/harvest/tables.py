@@ -1,7 +1,8 @@
 """Tables of what a hop costs and finds (GrubJoin s. 4).
 
-A setting is an array `chosen[i, j]`: hop j of direction i probes so many of its basic windows, the best ones.
-A direction with a 0 at any hop finds nothing, so searches set all its hops to 0: it is off. Per second
+A setting is an array `chosen[i, j]`: the number of basic windows, best first, that hop j of direction i
+probes. A direction with a 0 at any hop finds nothing, so searches set all its hops to 0: it is off.
+Per second
 
     cost of direction i    rates[i] * (work[0] + fan[0] * (work[1] + fan[1] * (work[2] + ...)))
     its results            rates[i] * fan[0] * fan[1] * ...

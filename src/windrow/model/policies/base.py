@@ -25,7 +25,7 @@ def is_amount(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < inf
 
 
-def _age_curves(curves: Any) -> Any:
+def read_age_curves(curves: Any) -> Any:
     if not isinstance(curves, Mapping) or not curves:
         raise QueryError(f"expected results by alias, such as {{'a': (2, 1)}}, got {curves!r}")
     for alias, curve in curves.items():
@@ -53,7 +53,7 @@ def width_of_sketch() -> Any:
 def known_age_curves() -> Any:
     """A setting: age curves that are known."""
     return setting(
-        optional(_age_curves),
+        optional(read_age_curves),
         "Known age curves: alias to the results of a row in each of equally long parts of its window, "
         "youngest first. A stream that is not named finds nothing when stored. None: learned.",
         default=None,
