@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -120,11 +121,14 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
 
 def test_queries_are_told_over_partitions_and_batches():
     run, history = Run(), History("shared")
-    history.add(run.next({"hot": BatchQueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
-    history.add(run.next({"hot": BatchQueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
-    history.add(run.next({"cold": BatchQueryMetrics(0, None, None, None, 0, None)}))
+    first = BatchQueryMetrics(
+        results=10, response_mean=0.1, response_p99=0.2, response_max=0.3, backlog_rows=5
+    )
+    second = replace(first, results=30, response_mean=0.3, response_p99=0.6, response_max=0.7, backlog_rows=1)
+    for queries in ({"hot": first}, {"hot": second}, {"cold": BatchQueryMetrics()}):
+        history.add(run.next(queries))
     hot, cold = (history.joins["sensors"].total.queries[name] for name in ("hot", "cold"))
-    assert hot == BatchQueryMetrics(80, pytest.approx(0.25), 0.6, 0.7, 2, None)
+    assert hot == replace(second, results=80, response_mean=pytest.approx(0.25), backlog_rows=2)
     assert cold == BatchQueryMetrics()
 
 
