@@ -9,13 +9,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
+import windrow as wr
 from page_runs import START, Run, limited
 from windrow.errors import DataError
 from windrow.estimation.recall import batch_recall
-from windrow.model.metrics import ResultCounts
+from windrow.model.metric_fields import metrics_of
+from windrow.model.metrics import ResultCounts, StreamCounts
 from windrow.model.query_metrics import BatchQueryMetrics
+from windrow.spark.first_copies import first_copy_counts
+from windrow.spark.metrics import PartitionMetrics
+from windrow.spark.task_input import TaskInput
 from windrow.ui.batch_point import BatchPoint
 from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
 from windrow.ui.prometheus import exposition
@@ -117,6 +123,25 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
     assert isinstance(both, BatchPoint) and both.slowest_partition_seconds == max(
         points[4].slowest_partition_seconds, points[5].slowest_partition_seconds
     )
+
+
+def test_a_metric_counts_copies_unless_partitions_report_first_copies_of_it():
+    query = wr.Query({alias: wr.Stream("at", "5 s") for alias in "ab"}, "a.k = b.k")
+    rows = wr.testing.table("at k; 0 1; 1 2").combine_chunks().to_batches()[0]
+    operator = wr.Operator(query, dict.fromkeys("ab", rows.schema))
+    arrived = TaskInput(0, {0: rows}, firsts={0: np.array([True, False])}, files_skipped={0: 3})
+    found = first_copy_counts(query, (rows.schema, rows.schema), operator.runner, arrived)["a"]
+    assert (found["rows_in"], found["files_skipped"]) == (1, 3)
+    assert {*found, "rows_copied"} == {m.name for m in metrics_of(StreamCounts) if not m.copies}
+
+
+def test_a_partition_shows_itself_in_a_notebook():
+    part = Run().next()["joins"]["sensors"]["partitions"][1]
+    part.pop("seconds")
+    metrics = PartitionMetrics.from_json(json.dumps(part))
+    assert repr(metrics).startswith(f"<PartitionMetrics: partition 1: {metrics.rows_in} rows in, ")
+    for value in (metrics, metrics.streams["a"]):
+        assert len(repr(value)) < 120 and "<td" in value._repr_html_()
 
 
 def test_queries_are_told_over_partitions_and_batches():
