@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from windrow.auctions import START, auctions_and_bids
+from windrow.testing.auctions import START, auctions_and_bids
 
 FILES = 8
 SECOND = 1_000_000

@@ -18,8 +18,8 @@ import pyarrow as pa
 import windrow as wr
 from browser import Browser
 from page_runs import LAGS, SHARES, Run, record
-from windrow.auctions import auctions_and_bids
 from windrow.testing import in_steps
+from windrow.testing.auctions import auctions_and_bids
 from windrow.ui.assets import asset
 from windrow.ui.report import read_run, write_page
 

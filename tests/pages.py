@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 
 import windrow as wr
 from spark_tools import spark
-from windrow.auctions import auctions_and_bids
 from windrow.cli import app
+from windrow.testing.auctions import auctions_and_bids
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

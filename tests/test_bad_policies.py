@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windrow as wr
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 from windrow.model.policies.time_policies import TIME_POLICIES
 
 ALL = {**POLICIES, **TIME_POLICIES}

@@ -30,7 +30,7 @@ def test_version():
 
 
 def test_demo_is_exact_and_leaves_its_results_and_the_session_it_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("windrow.demo.FILES", 4)
+    monkeypatch.setattr("windrow.demo.run.FILES", 4)
     session = spark()
     found = run("demo", "--seconds", "30", "--rate", "200", "--json", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output

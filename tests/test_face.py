@@ -134,6 +134,8 @@ def test_values_show_themselves_in_notebooks():
     explained = wr.explain(query, dict.fromkeys("ab", rows.schema))
     values = [query, operator, plan, operator.metrics(), operator.metrics().quality, operator.forecast()]
     values += [explained, explained.recall, shared, shared.metrics(), wr.explain({"x": alone})]
+    values += [operator.metrics().streams["a"], shared.metrics().queries["x"], shared.groups[0]]
+    values += [wr.types.Allocation({"x": wr.types.MemoryLimit("rows", 9)}, {"x": 0.5})]
     for value in values:
         assert len(repr(value)) < 120 and "\n" not in repr(value) and value._repr_html_()
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from windrow.auctions import auctions_and_bids
 from windrow.errors import WindrowError
+from windrow.testing.auctions import auctions_and_bids
 from windrow_lab.clock import VirtualClock, WorkTotals, expiry_accesses
 from windrow_lab.multijoin import interleaved_streams
 

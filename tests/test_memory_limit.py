@@ -19,7 +19,7 @@ from queries import Case, cases, examples
 from windrow.errors import QueryError
 from windrow.model.limits import MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 
 SECOND = 1_000_000
 UNSAMPLED = [name for name, policy in POLICIES.items() if not policy.samples]

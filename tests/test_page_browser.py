@@ -106,7 +106,7 @@ def test_ticks_are_round_numbers_in_the_unit_they_are_shown_in(browser, tmp_path
 
 def test_names_and_values_with_markup_stay_text(browser, tmp_path):
     run = limited(deadline="30 ms")
-    told = BatchQueryMetrics(3, 0.1, 0.2, 0.3, 4, None)
+    told = BatchQueryMetrics(results=3, response_mean=0.1, response_p99=0.2, response_max=0.3, backlog_rows=4)
     for _ in range(4):
         batch = run.next(queries={EVIL: told, "__proto__": told})
     for part in batch["joins"]["sensors"]["partitions"]:

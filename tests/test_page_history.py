@@ -5,16 +5,23 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
+import windrow as wr
 from page_runs import START, Run, limited
 from windrow.errors import DataError
 from windrow.estimation.recall import batch_recall
-from windrow.model.metrics import ResultCounts
+from windrow.model.metric_fields import metrics_of
+from windrow.model.metrics import ResultCounts, StreamCounts
 from windrow.model.query_metrics import BatchQueryMetrics
+from windrow.spark.first_copies import first_copy_counts
+from windrow.spark.metrics import PartitionMetrics
+from windrow.spark.task_input import TaskInput
 from windrow.ui.batch_point import BatchPoint
 from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
 from windrow.ui.prometheus import exposition
@@ -118,13 +125,35 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
     )
 
 
+def test_a_metric_counts_copies_unless_partitions_report_first_copies_of_it():
+    query = wr.Query({alias: wr.Stream("at", "5 s") for alias in "ab"}, "a.k = b.k")
+    rows = wr.testing.table("at k; 0 1; 1 2").combine_chunks().to_batches()[0]
+    operator = wr.Operator(query, dict.fromkeys("ab", rows.schema))
+    arrived = TaskInput(0, {0: rows}, firsts={0: np.array([True, False])}, files_skipped={0: 3})
+    found = first_copy_counts(query, (rows.schema, rows.schema), operator.runner, arrived)["a"]
+    assert (found["rows_in"], found["files_skipped"]) == (1, 3)
+    assert {*found, "rows_copied"} == {m.name for m in metrics_of(StreamCounts) if not m.copies}
+
+
+def test_a_partition_shows_itself_in_a_notebook():
+    part = Run().next()["joins"]["sensors"]["partitions"][1]
+    part.pop("seconds")
+    metrics = PartitionMetrics.from_json(json.dumps(part))
+    assert repr(metrics).startswith(f"<PartitionMetrics: partition 1: {metrics.rows_in} rows in, ")
+    for value in (metrics, metrics.streams["a"]):
+        assert len(repr(value)) < 120 and "<td" in value._repr_html_()
+
+
 def test_queries_are_told_over_partitions_and_batches():
     run, history = Run(), History("shared")
-    history.add(run.next({"hot": BatchQueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
-    history.add(run.next({"hot": BatchQueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
-    history.add(run.next({"cold": BatchQueryMetrics(0, None, None, None, 0, None)}))
+    first = BatchQueryMetrics(
+        results=10, response_mean=0.1, response_p99=0.2, response_max=0.3, backlog_rows=5
+    )
+    second = replace(first, results=30, response_mean=0.3, response_p99=0.6, response_max=0.7, backlog_rows=1)
+    for queries in ({"hot": first}, {"hot": second}, {"cold": BatchQueryMetrics()}):
+        history.add(run.next(queries))
     hot, cold = (history.joins["sensors"].total.queries[name] for name in ("hot", "cold"))
-    assert hot == BatchQueryMetrics(80, pytest.approx(0.25), 0.6, 0.7, 2, None)
+    assert hot == replace(second, results=80, response_mean=pytest.approx(0.25), backlog_rows=2)
     assert cold == BatchQueryMetrics()
 
 

@@ -86,7 +86,7 @@ def test_every_declared_metric_is_counted_told_and_exported(run):
 def test_labels_are_escaped():
     evil = 'a"b\\c\nd{e}<script>'
     history = History(evil)
-    history.add(Run().next({evil: BatchQueryMetrics(1, 0.1, 0.2, 0.3, 0, None)}))
+    history.add(Run().next({evil: BatchQueryMetrics(results=1, response_mean=0.1, response_p99=0.2)}))
     found = samples(exposition(history))
     named = [labels for name, labels in found if name == "windrow_query_results_total"]
     assert named == ['join="sensors",query="a\\"b\\\\c\\nd{e}<script>"']

@@ -31,7 +31,7 @@ class WorkClock:
 
     def __call__(self) -> float:
         done = self.op.progress if self.op else None
-        return done.looked + 0.5 * done.found if done else 0.0
+        return done.rows_probed + 0.5 * done.found if done else 0.0
 
 
 def one_by_one(queries: dict[str, wr.Query], schedule: str) -> wr.SharedOperator:

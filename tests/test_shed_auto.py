@@ -8,7 +8,7 @@ import pytest
 import windrow as wr
 from windrow.eviction.models.match_rates import fit
 from windrow.eviction.policies.auto import AutoRanking
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 from windrow_lab.memory import JoinWorkload
 from windrow_lab.memory_streams import following, shared_key
 

@@ -13,7 +13,7 @@ import windrow as wr
 from windrow.estimation.recall import UNKNOWN, batch_recall
 from windrow.model.metrics import ResultCounts
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 
 ROWS, SPAN, CALLS = 240, 60.0, 6
 MONITORED = {"none": 0.0, "none is drawn": 1e-9, "as usual": 0.05}

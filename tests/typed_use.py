@@ -51,7 +51,11 @@ def run(query: wr.Query, tables: Mapping[str, pa.Table]) -> tuple[wr.Operator, p
     streams: Mapping[str, wr.types.StreamMetrics] = told.streams
     plan: wr.types.Plan | None = operator.plan
     curve: wr.RecallCurve | None = operator.forecast()
-    print(quality.recall, [s.rate for s in streams.values()], plan, curve, found.num_rows)
+    learned: wr.types.LearnedModels = operator.learned_models()
+    harvest: wr.types.Harvest | None = learned.harvest
+    directions: Sequence[wr.types.Direction] = plan.directions if plan else ()
+    steps: Sequence[wr.types.Step] = [step for direction in directions for step in direction.steps]
+    print(quality.recall, [s.rate for s in streams.values()], plan, curve, found.num_rows, harvest, steps)
     return operator, found
 
 
@@ -62,7 +66,13 @@ def judge(sampled: pa.Table) -> pa.Table:
 def share(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
     narrow: wr.Subscription = wr.Subscription(query, where="a.x > 3")
     shared: wr.SharedOperator = wr.SharedOperator({"all": query, "some": narrow})
-    return shared.process(tables)
+    groups: Sequence[wr.types.QueryGroup] = shared.groups
+    progress: wr.types.SearchProgress = shared.progress
+    metrics: wr.types.SharedMetrics = shared.metrics()
+    queries: Mapping[str, wr.types.QueryMetrics] = metrics.queries
+    print(groups, progress.rows_probed, [q.results for q in queries.values()])
+    found: wr.types.ResultsByQuery = shared.process(tables)
+    return found["all"]
 
 
 def test_by_hand(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -71,7 +81,8 @@ def test_by_hand(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 def explain(query: wr.Query, operator: wr.Operator, tables: Mapping[str, pa.Table]) -> str:
     told: wr.Explanation = wr.explain(query, sample=tables)
-    several: str = str(wr.explain({"one": query}))
+    together: wr.types.SharedExplanation = wr.explain({"one": query})
+    several: str = str(together)
     divided: wr.types.Allocation = wr.allocate({"x": operator}, memory="1 MiB")
     text: str = told.to_json() + told.to_html() + str(told) + several + str(divided)
     recall: float | None = told.expected_recall
@@ -83,12 +94,18 @@ def on_spark(spark: SparkSession, a: DataFrame, b: DataFrame, started: Streaming
     frames: Mapping[str, DataFrame] = {"a": a, "b": b}
     pool: wr.MemoryPool = wr.MemoryPool("512 MiB", "/data/pool")
     joined: DataFrame = wr.join(frames, on="a.k = b.k", time="at", within="1 minute", memory=pool)
-    shared: DataFrame = wr.share({"one": describe()}, frames)
+    skewed: wr.types.SkewedKeys = wr.types.SkewedKeys((17, 42), 2)
+    shared: DataFrame = wr.share({"one": describe()}, frames, skewed_keys=skewed)
     asked: DataFrame = wr.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW 1 MINUTE", spark, frames, "at")
     bids: wr.types.FileStream = wr.files(spark, "/data/bids", files_per_batch=8)
     mixed: DataFrame = wr.join({"a": a, "b": bids}, on="a.k = b.k", time="at", within="1 minute")
     served: wr.types.Dashboard = wr.dashboard(started)
     measured: wr.types.MetricsList = wr.metrics(started)
+    batch: wr.types.BatchMetrics = measured[-1]
+    queries: Mapping[str, wr.types.BatchQueryMetrics] = batch.queries
+    partition: wr.types.PartitionMetrics = batch.partitions[0]
+    streams: Mapping[str, wr.types.PartitionStreamMetrics] = partition.streams
+    print(queries, streams)
     why: str | None = wr.reason(started)
     return [joined, shared, mixed, asked, served, measured.to_pandas(), why, *measured]
 
@@ -98,4 +115,5 @@ def refuse() -> None:
         describe()
     except (wr.QueryError, wr.DataError, wr.StateError) as error:
         wider: wr.WindrowError = error
-        print(wider)
+        place: wr.types.Option | None = wider.place
+        print(wider, place)

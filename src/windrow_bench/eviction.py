@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 from windrow_bench.data import batches, streams
 from windrow_bench.measure import TimedRun, timed, window_query
 

@@ -20,7 +20,7 @@ from windrow.engine.operator import Operator
 from windrow.errors import Option, QueryError
 from windrow.explanation.explain import explain
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 from windrow_lab.memory import JoinWorkload
 from windrow_lab.real_streams import REAL
 from windrow_lab.timed_rows import seconds

@@ -21,7 +21,7 @@ from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.interval import Interval
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 from windrow_lab.driver import run_whole
 from windrow_lab.timed_rows import seconds, since_start
 

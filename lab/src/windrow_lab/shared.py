@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import windrow as wr
 from windrow.errors import WindrowError
-from windrow.model.sharing import SearchProgress
+from windrow.model.query_metrics import SearchProgress
 
 Array = np.ndarray
 MIXES: dict[str, tuple[float, ...]] = {
@@ -132,7 +132,7 @@ class ServerClock:
         if self.operator is None:
             return self._waited
         done = self.operator.progress
-        return self._waited + self.costs.look * done.looked + self.costs.make * done.found
+        return self._waited + self.costs.look * done.rows_probed + self.costs.make * done.found
 
     def wait_until(self, time: float) -> None:
         self._waited += max(0.0, time - self())
@@ -179,7 +179,9 @@ class SharedWorkload:
     def costs(self, load: float, making: float = 0.4) -> ServerCosts:
         """A machine that is busy for this part of the time, `making` of it with making results (s. 3.4)."""
         seconds = load * float(self.trace.arrived[-1] - self.trace.arrived[0])
-        return ServerCosts((1 - making) * seconds / self._work.looked, making * seconds / self._work.found)
+        return ServerCosts(
+            (1 - making) * seconds / self._work.rows_probed, making * seconds / self._work.found
+        )
 
     @cached_property
     def _work(self) -> SearchProgress:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.auctions import START, instants
 from windrow.model.units import SECOND
+from windrow.testing.auctions import START, instants
 
 Array = np.ndarray
 _OFFSET = int(START.timestamp()) * SECOND

@@ -68,7 +68,7 @@ def demo(
       windrow demo --seconds 120 --rate 20000
       windrow demo --json | jq .exact
     """
-    from windrow.demo import run_demo
+    from windrow.demo.run import run_demo
 
     summary = run_demo(seconds, rate, seed, out, cores, output(as_json))
     if as_json:

@@ -11,6 +11,7 @@ from windrow.memory_models import allocation
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
+from windrow.model.notebook import html_text, short_repr
 
 Join = Operator | RecallCurve
 
@@ -26,6 +27,9 @@ class Allocation:
     def worst(self) -> float:
         """The lowest recall."""
         return min(self.recall.values())
+
+    __repr__ = short_repr
+    _repr_html_ = html_text
 
     def __str__(self) -> str:
         return "\n".join(

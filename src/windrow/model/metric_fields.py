@@ -3,7 +3,7 @@
 The declaration holds the help text, the unit, and how the values of several partitions or streams are merged.
 All code that merges, subtracts, shows, exports or documents metrics reads it. A counter only grows: its value
 in a micro-batch is the difference of two measurements, and micro-batches add up. A gauge is an instantaneous
-value: over several micro-batches the largest counts.
+value: over several micro-batches the largest counts, or the last.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 Merge = Callable[[Sequence[Any], Sequence[float]], Any]
-"""Merges the values of several partitions, given the rows of each."""
+"""Merges the values of several partitions, given the rows of each, or the results of a query."""
 
 
 def total(values: Sequence[Any], rows: Sequence[float]) -> Any:
@@ -26,9 +26,20 @@ def largest(values: Sequence[Any], rows: Sequence[float]) -> Any:
     return max(values, default=0)
 
 
+def largest_known(values: Sequence[Any], rows: Sequence[float]) -> Any:
+    """The largest; None if all are None."""
+    return max((v for v in values if v is not None), default=None)
+
+
 def mean_over_rows(values: Sequence[float], rows: Sequence[float]) -> float:
     """Mean weighted by rows; 1 without rows."""
     return sum(v * n for v, n in zip(values, rows, strict=True)) / sum(rows) if sum(rows) else 1.0
+
+
+def mean_known(values: Sequence[float | None], rows: Sequence[float]) -> float | None:
+    """The same over those that are not None; None without any."""
+    known = [(v, n) for v, n in zip(values, rows, strict=True) if v is not None and n]
+    return sum(v * n for v, n in known) / sum(n for _, n in known) if known else None
 
 
 @dataclass(frozen=True)
@@ -42,9 +53,11 @@ class Metric:
     lost: str = ""
     """Name for what this counts as lost; empty if it counts no loss."""
     copies: bool = False
-    """Whether it counts the copies of rows that partitions share, not rows."""
+    """Whether it counts the copies of rows that partitions share, not rows: each stores or loses its own."""
     held: bool = False
     """Whether a partition without rows in a micro-batch keeps its value."""
+    last: bool = False
+    """Whether over several micro-batches the last value counts."""
     name: str = ""
 
 
@@ -53,9 +66,18 @@ def counter(help: str, unit: str = "rows", lost: str = "", copies: bool = False)
     return field(default=0, metadata={"metric": Metric(help, unit, total, True, lost, copies)})
 
 
-def gauge(help: str, unit: str = "rows", held: bool = False, merge: Merge = total, default: Any = 0) -> Any:
+def gauge(
+    help: str,
+    unit: str = "rows",
+    held: bool = False,
+    merge: Merge = total,
+    default: Any = 0,
+    copies: bool = False,
+    last: bool = False,
+) -> Any:
     """Declare a field that holds an instantaneous value."""
-    return field(default=default, metadata={"metric": Metric(help, unit, merge, False, held=held)})
+    metric = Metric(help, unit, merge, False, copies=copies, held=held, last=last)
+    return field(default=default, metadata={"metric": metric})
 
 
 @cache
@@ -81,6 +103,8 @@ def in_turn(record: type, first: Any, second: Any, rows: Sequence[float]) -> dic
     """The metrics of `record` over two successive spans of time."""
 
     def both(m: Metric) -> Any:
+        if m.last:
+            return getattr(second, m.name)
         # A gauge adds up over partitions, but not over time.
         rule = largest if m.merge is total and not m.counter else m.merge
         return rule([getattr(first, m.name), getattr(second, m.name)], rows)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows, recall_text
-from windrow.model.notebook import html_table, html_text, short_repr
+from windrow.model.notebook import html_fields, html_text, short_repr
 from windrow.model.units import format_bytes
 
 
@@ -23,19 +23,22 @@ class StreamCounts:
         "Files that could not be read, or had vanished, and were skipped.", unit="files", lost="files skipped"
     )
     rows_filtered: int = counter(
-        "Rows no result can contain: a condition on them is false, or a key is null."
+        "Rows no result can contain: a condition on them is false, or a key is null.", copies=True
     )
     rows_failed: int = counter(
         "Rows with an expression over them alone that failed, such as a cast, and was taken as null.",
         lost="failed",
     )
-    rows_expired: int = counter("Rows removed because no later row can join them.")
+    rows_expired: int = counter("Rows removed because no later row can join them.", copies=True)
     rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted", copies=True)
     rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped", copies=True)
-    window_rows: int = gauge("Rows in the windows.", held=True)
-    memory_bytes: int = gauge("Memory of the windows.", unit="bytes", held=True)
+    window_rows: int = gauge("Rows in the windows.", held=True, copies=True)
+    memory_bytes: int = gauge("Memory of the windows.", unit="bytes", held=True, copies=True)
     spilled_bytes: int = gauge(
-        "Bytes of the windows that are in local files and not in memory.", unit="bytes", held=True
+        "Bytes of the windows that are in local files and not in memory.",
+        unit="bytes",
+        held=True,
+        copies=True,
     )
 
 
@@ -101,6 +104,12 @@ class StreamMetrics(StreamCounts):
     max_event_time: int | None
     """Newest event time seen, in microseconds since 1970."""
 
+    __repr__ = short_repr
+    _repr_html_ = html_fields
+
+    def __str__(self) -> str:
+        return f"{self.rows_in:,} rows in at {self.rate:,.0f}/s, {self.window_rows:,} in the window"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Quality(ResultCounts):
@@ -132,8 +141,7 @@ class Quality(ResultCounts):
         return f"recall {recall_text((self.recall, self.recall_low, self.recall_high), 0)}"
 
     def _repr_html_(self) -> str:
-        shown = {k: v for k, v in vars(self).items() if v is not None}
-        return html_table("Quality (late rows are not counted)", shown)
+        return html_fields(self, "Quality (late rows are not counted)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +182,4 @@ class OperatorMetrics(JoinCounts):
         ]
         if self.throttle_fraction < 1 or self.missed_deadlines:
             lines.append(f"throttle {self.throttle_fraction:.1%}; {self.missed_deadlines:,} missed deadlines")
-        for alias, s in self.streams.items():
-            lines.append(
-                f"  {alias}: {s.rows_in:,} rows in at {s.rate:,.0f}/s, {s.window_rows:,} in the window"
-            )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {alias}: {stream}" for alias, stream in self.streams.items())])

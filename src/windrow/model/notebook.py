@@ -22,6 +22,12 @@ def html_table(title: str, facts: Mapping[str, object]) -> str:
     return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"
 
 
+def html_fields(value: object, title: str = "") -> str:
+    """The fields of a record that are known and no records themselves; usable as a class's `_repr_html_`."""
+    facts = {k: v for k, v in vars(value).items() if v is not None and not isinstance(v, Mapping)}
+    return html_table(title or type(value).__name__, facts)
+
+
 def html_text(value: object) -> str:
     """The printed text of a value, preformatted; usable as a class's `_repr_html_`."""
     return f"<pre>{escape(str(value))}</pre>"

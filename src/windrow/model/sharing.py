@@ -1,15 +1,12 @@
-"""Queries that share a join: subscriptions, and their metrics."""
+"""Subscriptions: queries as they share a join."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 
 from windrow.errors import Option, QueryError, placed
-from windrow.model.metrics import OperatorMetrics
-from windrow.model.notebook import html_text, short_repr
 from windrow.model.query import Query, Window
 from windrow.model.settings import settings_class
 
@@ -88,60 +85,3 @@ class Subscription:
     def windows(self) -> tuple[Window, ...]:
         """Windows per stream."""
         return tuple(s.window for s in self.query.streams.values())
-
-
-@dataclass(frozen=True)
-class QueryMetrics:
-    """Metrics of one query. A response time runs from the arrival of a result's newest row to the end of the
-    call that delivers the result or, unit by unit, to its release. It is in seconds of the operator's clock,
-    and None before the first result."""
-
-    results: int
-    response_mean: float | None
-    response_p99: float | None
-    response_max: float | None
-    backlog_rows: int
-    """Rows whose results for this query are not finished."""
-    since: int | None
-    """Event time of the first results it gets, in microseconds; None for its start."""
-    until: int | None
-    """Event time from which it gets none; None if it has no end."""
-    complete_from: int | None
-    """Event time from which its answers are complete; None for its start."""
-
-
-@dataclass(frozen=True)
-class SearchProgress:
-    """How far the search for results has come, and what waits."""
-
-    looked: int
-    """Rows looked at: found by an index, or scanned."""
-    found: int
-    """Results found."""
-    backlog_rows: int
-    """Rows that have not been searched for in all windows."""
-    results_held: int
-    """Results that some query will get but may not have yet."""
-
-
-@dataclass(frozen=True)
-class SharedMetrics:
-    """Metrics of all joins and queries."""
-
-    joins: tuple[OperatorMetrics, ...]
-    queries: Mapping[str, QueryMetrics]
-    control_errors: tuple[str, ...] = ()
-    """Why queries that were added before the columns were known were removed."""
-
-    __repr__ = short_repr
-    _repr_html_ = html_text
-
-    def __str__(self) -> str:
-        lines = [f"join {k}: {m}" for k, m in enumerate(self.joins, 1)]
-        for name, q in self.queries.items():
-            shown = f"  {name}: {q.results:,} results"
-            if q.response_mean is not None:
-                shown += f", response {q.response_mean:.3g} s on average, at most {q.response_max:.3g} s"
-            lines.append(shown + (f", {q.backlog_rows:,} rows behind" if q.backlog_rows else ""))
-        lines += [f"  control error: {reason}" for reason in self.control_errors]
-        return "\n".join(lines)

@@ -18,7 +18,7 @@ from windrow.estimation.recall import batch_recall
 from windrow.model.keywords import checks_keywords
 from windrow.model.metric_fields import losses, merged, recall_text
 from windrow.model.metrics import BatchCounts, StreamCounts
-from windrow.model.notebook import html_text
+from windrow.model.notebook import html_fields, html_text, short_repr
 from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.model.units import format_bytes
 from windrow.spark.spark_errors import check_started
@@ -39,11 +39,18 @@ def observation_name(join: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class PartitionStreamMetrics(StreamCounts):
     """Metrics of one stream in one partition and micro-batch. A row that is copied to several partitions
-    counts once, in the first. In `rows_filtered`, `rows_expired`, `rows_evicted`, `rows_dropped` and
-    `window_rows` every copy counts, because each partition stores or loses its own."""
+    counts once, in the first. In `rows_filtered`, `rows_expired`, `rows_evicted`, `rows_dropped`,
+    `window_rows`, `memory_bytes` and `spilled_bytes` every copy counts, because each partition stores or
+    loses its own."""
 
     max_event_time: int | None
     """Max event time so far, in microseconds since 1970."""
+
+    __repr__ = short_repr
+    _repr_html_ = html_fields
+
+    def __str__(self) -> str:
+        return f"{self.rows_in:,} rows in, {self.window_rows:,} in the window"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +102,17 @@ class PartitionMetrics(BatchCounts):
             + self.seconds_load_state
             + self.seconds_process
             + self.seconds_commit_state
+        )
+
+    __repr__ = short_repr
+    _repr_html_ = html_fields
+
+    def __str__(self) -> str:
+        lost = losses(BatchCounts, self)
+        return (
+            f"partition {self.partition}: {self.rows_in:,} rows in{lost and ', '}{lost}, {self.results:,} "
+            f"results in {self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
+            f"{format_bytes(self.memory_bytes)}"
         )
 
     def to_json(self) -> str:

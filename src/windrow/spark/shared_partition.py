@@ -134,9 +134,7 @@ class _SharedQueriesJoin:
             r = member.response_times.since(self._before.get(member.key, ResponseTimes()))
             backlog = 0 if member.key in self._join.departed else self._join.backlog(member)
             found.setdefault(member.name, []).append(
-                BatchQueryMetrics(
-                    r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from
-                )
+                BatchQueryMetrics(**r.metrics(), backlog_rows=backlog, complete_from=member.complete_from)
             )
         return {name: BatchQueryMetrics.together(each) for name, each in found.items()}
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from windrow.estimation.recall import batch_recall
-from windrow.model.metric_fields import in_turn, lost_rows, metrics_of
+from windrow.model.metric_fields import counter, gauge, in_turn, lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, ResultCounts, StreamCounts
 from windrow.model.query_metrics import BatchQueryMetrics
 from windrow.model.units import json_value
@@ -20,34 +20,30 @@ DIGITS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPoint(BatchCounts):
-    """
-    Parameters
-    ----------
-    at
-        End of the micro-batch, in milliseconds since 1970.
-    span
-        Seconds between the starts of the previous micro-batch and this one; rates are per `span`.
-    seconds, slowest_partition_seconds, deadline_seconds
-        Duration of the micro-batch, of its slowest partition, and the deadline of that partition.
-    memory_size, memory_limit_size
-        Window contents and limit, both in the limit's unit: bytes or rows.
-    """
+    """What the batch counted, and what is known of it beside its join. Memory and its limit are both in the
+    limit's unit, bytes or rows."""
 
     batch: int
     at: float
-    span: float
-    seconds: float
-    slowest_partition_seconds: float
+    """End of the micro-batch, in milliseconds since 1970."""
+    span: float = counter("From the start of the previous batch to that of this one.", unit="seconds")
+    seconds: float = gauge("Seconds of the last batch, as Spark reports it.", unit="seconds")
+    slowest_partition_seconds: float = gauge(
+        "Seconds of the slowest partition of the join, in the last batch.", unit="seconds"
+    )
     deadline_seconds: float | None
-    results_late: int
-    offsets_behind: float | None
-    memory_size: float
-    memory_limit_size: float | None
+    """The deadline of that partition."""
+    results_late: int = counter("Results that arrived too late for the aggregation.", unit="results")
+    offsets_behind: float | None = gauge(
+        "Unread rows of the source, in the partition that is furthest behind.", last=True
+    )
+    memory_size: float = gauge("Memory of the windows.", unit="bytes or rows")
+    memory_limit_size: float | None = gauge("Its limit.", unit="bytes or rows", last=True)
     has_limits: bool
-    skew: float
+    skew: float = gauge("Rows of the fullest partition over the mean, in the last batch.", unit="fraction")
     streams: Mapping[str, StreamCounts]
     queries: Mapping[str, BatchQueryMetrics]
-    batches: int = 1
+    batches: int = counter("Batches that ended.", unit="batches")
 
     @classmethod
     def read(
@@ -79,6 +75,7 @@ class BatchPoint(BatchCounts):
             offsets_behind=report["offsets_behind"],
             memory_size=counts["window_rows" if limit_in_rows(known) else "memory_bytes"],
             memory_limit_size=sum(limits) if limits and None not in limits else None,
+            batches=1,
             has_limits=any(part["memory_limit"] or part["deadline"] for part in parts),
             skew=join["skew"],
             streams={
@@ -108,15 +105,12 @@ class BatchPoint(BatchCounts):
     def and_then(self, later: BatchPoint) -> BatchPoint:
         """Merge with a later point."""
         rows = [self.rows_in, later.rows_in]
-        summed = ("span", "results_late", "batches")
-        largest = ("seconds", "slowest_partition_seconds", "memory_size", "skew", "has_limits")
         slower = self if self.slowest_partition_seconds > later.slowest_partition_seconds else later
         return replace(
             later,
-            **in_turn(BatchCounts, self, later, rows),
-            **{name: getattr(self, name) + getattr(later, name) for name in summed},
-            **{name: max(getattr(self, name), getattr(later, name)) for name in largest},
+            **in_turn(BatchPoint, self, later, rows),
             deadline_seconds=slower.deadline_seconds,
+            has_limits=self.has_limits or later.has_limits,
             streams=_merged(
                 self.streams, later.streams, lambda a, b: StreamCounts(**in_turn(StreamCounts, a, b, rows))
             ),

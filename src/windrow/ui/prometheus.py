@@ -5,41 +5,35 @@ from __future__ import annotations
 import windrow
 from windrow.model.metric_fields import Metric, metrics_of
 from windrow.model.metrics import JoinCounts, StreamCounts
-from windrow.ui.batch_point import limit_in_rows
+from windrow.model.query_metrics import QueryCounts
+from windrow.ui.batch_point import BatchPoint, limit_in_rows
 from windrow.ui.history import History, JoinHistory
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-FAMILIES = {
-    "info": ("gauge", "Always 1; the version is a label."),
-    "up": ("gauge", "1 while the query runs, 0 when it waits for its first batch or has ended."),
-    "batches_total": ("counter", "Batches that ended."),
-    "results_late_total": ("counter", "Results that arrived too late for the aggregation."),
-    "offsets_behind": ("gauge", "Unread rows of the source, in the partition that is furthest behind."),
-    "memory_limit_bytes": ("gauge", "Memory limit of the windows, where it is in bytes."),
-    "memory_limit_rows": ("gauge", "Memory limit of the windows, where it is in rows."),
-    "batch_seconds": ("gauge", "Seconds of the last batch, as Spark reports it."),
-    "slowest_partition_seconds": (
-        "gauge",
-        "Seconds of the slowest partition of the join, in the last batch.",
-    ),
-    "deadline_seconds": ("gauge", "Deadline of a partition, in seconds."),
-    "recall": (
-        "gauge",
-        "Fraction of true results found in the last batch, estimated; late rows aside.",
-    ),
-    "recall_low": ("gauge", "Lower end of its 95 % interval."),
-    "recall_high": ("gauge", "Upper end of its 95 % interval."),
-    "run_recall": (
-        "gauge",
-        "Fraction of true results found since the start, estimated; late rows aside.",
-    ),
-    "partition_skew": ("gauge", "Rows of the fullest partition over the mean, in the last batch."),
-    "partition_window_rows": ("gauge", "Rows in the windows of a partition."),
-    "query_results_total": ("counter", "Results of a query that shares the join."),
-    "query_response_seconds": ("gauge", "Response time of a query's results in the last batch."),
-    "query_backlog_rows": ("gauge", "Rows whose results for a query are not finished."),
+OF_RUN = ("batches", "results_late")
+OF_BATCH = {
+    "offsets_behind": "offsets_behind",
+    "batch_seconds": "seconds",
+    "slowest_partition_seconds": "slowest_partition_seconds",
+    "partition_skew": "skew",
 }
-"""Metrics in addition to the declared ones."""
+"""Metrics of the last batch, and their fields in `BatchPoint`."""
+OF_QUERY = tuple(m for m in metrics_of(QueryCounts) if m.unit in ("results", "rows"))
+"""Metrics of a query. Its response times are one metric here."""
+UNDECLARED = {
+    "info": "Always 1; the version is a label.",
+    "up": "1 while the query runs, 0 when it waits for its first batch or has ended.",
+    "memory_limit_bytes": "Memory limit of the windows, where it is in bytes.",
+    "memory_limit_rows": "Memory limit of the windows, where it is in rows.",
+    "deadline_seconds": "Deadline of a partition, in seconds.",
+    "recall": "Fraction of true results found in the last batch, estimated; late rows aside.",
+    "recall_low": "Lower end of its 95 % interval.",
+    "recall_high": "Upper end of its 95 % interval.",
+    "run_recall": "Fraction of true results found since the start, estimated; late rows aside.",
+    "partition_window_rows": "Rows in the windows of a partition.",
+    "query_response_seconds": "Response time of a query's results in the last batch.",
+}
+"""Gauges that are no field of their own."""
 
 
 def family_name(metric: Metric) -> str:
@@ -47,13 +41,22 @@ def family_name(metric: Metric) -> str:
     return f"{metric.name}_total" if metric.counter else metric.name
 
 
+def _families() -> dict[str, tuple[str, str]]:
+    """Kind and help text by name."""
+    of_point = {m.name: m for m in metrics_of(BatchPoint)}
+    declared = {family: of_point[field] for family, field in OF_BATCH.items()}
+    declared |= {family_name(of_point[name]): of_point[name] for name in OF_RUN}
+    declared |= {f"query_{family_name(m)}": m for m in OF_QUERY}
+    declared |= {family_name(m): m for m in metrics_of(JoinCounts)}
+    found = {name: ("gauge", help) for name, help in UNDECLARED.items()}
+    return found | {name: ("counter" if m.counter else "gauge", m.help) for name, m in declared.items()}
+
+
 class _Samples:
     """Samples of all metrics, and their text."""
 
     def __init__(self) -> None:
-        declared = metrics_of(JoinCounts)
-        kinds = {family_name(m): ("counter" if m.counter else "gauge", m.help) for m in declared}
-        self._families = FAMILIES | kinds
+        self._families = _families()
         self._lines: dict[str, list[str]] = {name: [] for name in self._families}
 
     def add(self, family: str, value: float | None, **labels: str) -> None:
@@ -78,8 +81,8 @@ def exposition(history: History) -> str:
     with history.lock:
         add("info", 1, version=windrow.__version__, query=history.name)
         add("up", history.state == "running", query=history.name)
-        add("batches_total", history.batches, query=history.name)
-        add("results_late_total", history.results_late, query=history.name)
+        for name in OF_RUN:
+            add(f"{name}_total", getattr(history, name), query=history.name)
         for name, join in history.joins.items():
             _add_join(samples, name, join)
     return str(samples)
@@ -96,11 +99,9 @@ def _add_join(samples: _Samples, name: str, join: JoinHistory) -> None:
                 add(family_name(metric), getattr(stream, metric.name), join=name, stream=alias)
         else:
             add(family_name(metric), getattr(source, metric.name), join=name)
-    add("offsets_behind", latest.offsets_behind, join=name)
-    add("batch_seconds", latest.seconds, join=name)
-    add("slowest_partition_seconds", latest.slowest_partition_seconds, join=name)
+    for family, field in OF_BATCH.items():
+        add(family, getattr(latest, field), join=name)
     add("deadline_seconds", latest.deadline_seconds, join=name)
-    add("partition_skew", latest.skew, join=name)
     unit = "rows" if limit_in_rows(join.partitions.values()) else "bytes"
     add(f"memory_limit_{unit}", latest.memory_limit_size, join=name)
     estimate, low, high = latest.recall or (float("nan"), 0.0, 1.0)
@@ -110,12 +111,12 @@ def _add_join(samples: _Samples, name: str, join: JoinHistory) -> None:
     add("run_recall", total.recall[0] if total.recall else float("nan"), join=name)
     for number, part in sorted(join.partitions.items()):
         add("partition_window_rows", part["window_rows"], join=name, partition=str(number))
-    for query, point in total.queries.items():
-        add("query_results_total", point.results, join=name, query=query)
+    for metric in OF_QUERY:
+        for query, point in (total if metric.counter else latest).queries.items():
+            add(f"query_{family_name(metric)}", getattr(point, metric.name), join=name, query=query)
     for query, point in latest.queries.items():
         add("query_response_seconds", point.response_mean, join=name, query=query, stat="mean")
         add("query_response_seconds", point.response_p99, join=name, query=query, stat="p99")
-        add("query_backlog_rows", point.backlog_rows, join=name, query=query)
 
 
 def escaped(text: str) -> str:

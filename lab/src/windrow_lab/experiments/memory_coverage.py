@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.baselines import POLICIES
 from windrow.model.policies.importance import Greedy, Importance
 from windrow.model.policies.learned import Auto
+from windrow.model.policies.parse import POLICIES
 from windrow_lab.clumped_streams import bursts, silence
 from windrow_lab.coverage import covered
 from windrow_lab.experiment import Claim, Row

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.baselines import POLICIES
 from windrow.model.policies.importance import Greedy, Importance
 from windrow.model.policies.learned import Auto
+from windrow.model.policies.parse import POLICIES
 from windrow_lab.averages import pivot
 from windrow_lab.clairvoyant import ResultTrace, clairvoyant
 from windrow_lab.experiment import Claim, Row

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.parse import POLICIES
 from windrow_lab.averages import pivot
 from windrow_lab.experiment import Claim, Row
 from windrow_lab.memory_streams import following, shared_key

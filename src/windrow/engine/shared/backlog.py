@@ -48,7 +48,7 @@ class BacklogScheduler:
         self.calls: list[PendingRows] = []
         self.found = 0
         """Results so far."""
-        self.looked = 0
+        self.rows_probed = 0
         """Rows found by an index and rows scanned so far."""
         self.rows = 0
         """Rows that have not passed all tiers."""
@@ -147,9 +147,9 @@ class BacklogScheduler:
                 break
             number, to = unit
             call, sub_batch = self._queue[number]
-            before = self.found + self.looked
+            before = self.found + self.rows_probed
             self._run_unit(windows, router, call, sub_batch, to)
-            used += sub_batch.rows + self.found + self.looked - before
+            used += sub_batch.rows + self.found + self.rows_probed - before
         self.retain_rows(windows)
         return used
 
@@ -226,7 +226,7 @@ class BacklogScheduler:
             order = probe.direction.order[0]
             partials = probe.extend(scope.start(order, windows[order]), scope)
             found += [each.kept().rows for each in map(windows.contain, partials) if len(each)]
-            self.looked += scope.work
+            self.rows_probed += scope.work
         router.now = call.arrived
         pieces = router.route(windows, found)
         results = sum(map(len, pieces))

@@ -19,6 +19,7 @@ from sqlglot import exp
 from windrow.errors import Option, QueryError, unknown
 from windrow.expr.dialect import render
 from windrow.expr.parse import conjuncts, parse, references
+from windrow.model.notebook import html_text, short_repr
 from windrow.model.query import Query, Window
 from windrow.model.sharing import Subscription
 
@@ -112,6 +113,9 @@ class QueryGroup:
     subscriptions: Mapping[str, Subscription]
     why: str = ""
     """How it differs from the first group."""
+
+    __repr__ = short_repr
+    _repr_html_ = html_text
 
     def __str__(self) -> str:
         first = next(iter(self.subscriptions.values())).query

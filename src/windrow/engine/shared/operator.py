@@ -23,7 +23,8 @@ from windrow.errors import QueryError, StateError, placed, unknown
 from windrow.model.keywords import checks_keywords
 from windrow.model.limits import Deadline
 from windrow.model.query import Query
-from windrow.model.sharing import SearchProgress, SharedMetrics, Subscription
+from windrow.model.query_metrics import SearchProgress, SharedMetrics
+from windrow.model.sharing import Subscription
 
 
 @checks_keywords("wr.SharedOperator")
@@ -203,7 +204,7 @@ class SharedOperator:
         """How far the search for results has come, if it runs unit by unit or under a deadline."""
         served = [join.scheduler for join in self._joins if join.scheduler is not None]
         return SearchProgress(
-            looked=sum(s.looked for s in served),
+            rows_probed=sum(s.rows_probed for s in served),
             found=sum(s.found for s in served),
             backlog_rows=sum(s.rows for s in served),
             results_held=sum(s.held for s in served),

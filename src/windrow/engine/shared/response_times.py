@@ -6,6 +6,7 @@ Times fall into buckets 20 % apart, so the percentile is accurate to that; mean 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +64,12 @@ class ResponseTimes(Stateful):
             if reached >= part * self.count:
                 return min(self.max_seconds, _LEAST * math.exp(bucket * _STEP))
         return None
+
+    def metrics(self) -> dict[str, Any]:
+        """Those of `QueryCounts` that follow from response times."""
+        p99 = self.percentile(0.99)
+        times = {"response_mean": self.mean, "response_p99": p99, "response_max": self.maximum}
+        return {"results": self.count, **times}
 
     def merge(self, other: ResponseTimes) -> None:
         """Add the response times of another partition."""

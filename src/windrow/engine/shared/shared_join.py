@@ -30,7 +30,8 @@ from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.subscribers import Key, Subscriber, Subscribers
 from windrow.errors import Option, QueryError, placed
 from windrow.model.limits import Deadline
-from windrow.model.sharing import QueryMetrics, Subscription
+from windrow.model.query_metrics import QueryMetrics
+from windrow.model.sharing import Subscription
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray

@@ -16,7 +16,8 @@ from windrow.engine.shared.response_times import ResponseTimes
 from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import QueryError
 from windrow.model.query import Query, Window
-from windrow.model.sharing import QueryMetrics, Subscription
+from windrow.model.query_metrics import QueryMetrics
+from windrow.model.sharing import Subscription
 from windrow.model.stateful import decode, encode
 
 Array = np.ndarray
@@ -64,16 +65,12 @@ class Subscriber:
         return held[a : max(a, b)]
 
     def metrics(self, backlog: int) -> QueryMetrics:
-        r = self.response_times
         return QueryMetrics(
-            r.count,
-            r.mean,
-            r.percentile(0.99),
-            r.maximum,
-            backlog,
-            self.since,
-            self.until,
-            self.complete_from,
+            **self.response_times.metrics(),
+            backlog_rows=backlog,
+            since=self.since,
+            until=self.until,
+            complete_from=self.complete_from,
         )
 
     def to_dict(self) -> dict[str, Any]:

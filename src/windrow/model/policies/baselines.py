@@ -1,11 +1,8 @@
-"""The baseline policies, and the table of all memory policies that a query may name."""
+"""The baseline policies."""
 
 from __future__ import annotations
 
 from windrow.model.policies.base import MemoryPolicy, policy
-from windrow.model.policies.importance import Greedy, Importance, Size
-from windrow.model.policies.learned import Age, Auto, Frequency
-from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 
 
 @policy
@@ -27,10 +24,3 @@ class UntilExpiry(MemoryPolicy):
     """Keeps admitted rows until they expire; while memory is full, new rows are not stored."""
 
     name = "until-expiry"
-
-
-_ALL: tuple[type[MemoryPolicy], ...] = (
-    *(Fifo, Random, UntilExpiry, Size, Greedy, Importance),
-    *(Age, Frequency, Auto, Uniform, Cluster, PpsCluster),
-)
-POLICIES: dict[str, type[MemoryPolicy]] = {each.name: each for each in _ALL}

@@ -11,10 +11,18 @@ from dataclasses import fields
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.baselines import POLICIES
-from windrow.model.policies.learned import Auto
+from windrow.model.policies.baselines import Fifo, Random, UntilExpiry
+from windrow.model.policies.importance import Greedy, Importance, Size
+from windrow.model.policies.learned import Age, Auto, Frequency
+from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 from windrow.model.policies.time_policies import TIME_POLICIES, Harvesting, TimePolicy
 
+_MEMORY: tuple[type[MemoryPolicy], ...] = (
+    *(Fifo, Random, UntilExpiry, Size, Greedy, Importance),
+    *(Age, Frequency, Auto, Uniform, Cluster, PpsCluster),
+)
+POLICIES = {each.name: each for each in _MEMORY}
+"""Every memory policy by its name."""
 SHED: dict[str, type[MemoryPolicy] | type[TimePolicy]] = {**POLICIES, **TIME_POLICIES}
 """Every policy by its name in `shed`."""
 EXPECTED = (

@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from windrow.auctions import auctions_and_bids
-from windrow.demo_limits import compare_limits, show_limits
+from windrow.demo.limits import compare_limits, show_limits
 from windrow.draw.terminal import table
 from windrow.engine.compile_notice import announce_first_batch
 from windrow.engine.rows import event_times
 from windrow.errors import WindrowError
 from windrow.model.query import Stream
+from windrow.testing.auctions import auctions_and_bids
 
 SECOND = 1_000_000
 ON = "a.id = b.auction_id and b.price >= 1.5 * a.reserve"
