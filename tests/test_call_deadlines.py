@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import results
 import windrow as wr
 from queries import Case, cases, examples
+from windrow.engine.sub_batches import by_rows
 from windrow.estimation.recall import UNKNOWN
 from windrow.harvest.call_costs import COMPARE, RESULT, ROW, CallCosts, Costs
 from windrow.harvest.call_load import Choice, Curve, Work, choose
@@ -78,6 +79,11 @@ def test_with_ample_time_nothing_is_lost(case: Case, charges: tuple[float, float
     output, measured = play(case, 1e12, None, *charges)
     assert results.ids(output) == case.answer()
     assert (measured.recall, measured.recall_low, measured.rows_dropped) == (1.0, 1.0, 0)
+
+
+def test_a_call_that_admits_no_row_has_no_sub_batch() -> None:
+    """Whatever the number of parts that it was planned to have."""
+    assert list(by_rows([np.empty(0), np.empty(0)], 0)) == []
 
 
 # --- Streams joined by equality -----------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_no_split_between_two_streams_is_better(seed, values, part):
     found = model.keep(memory)
     assert sum(found.memory) == pytest.approx(memory)
     for first in np.linspace(0, memory, 40):
-        assert model.prob([first, memory - first]).recall <= found.recall + 1e-9
+        assert model.prob([first, max(0.0, memory - first)]).recall <= found.recall + 1e-9
     assert model.prob(found.memory).recall == pytest.approx(found.recall)
     assert found.recall == pytest.approx(best_by_program(model, memory), abs=1e-7)
 

@@ -121,8 +121,10 @@ def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[l
 
 def by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
     """Cut every `rows` rows, in order of time and, at equal times, of streams."""
-    if sum(map(len, times)) <= rows:
-        yield [len(t) for t in times]
+    count = sum(map(len, times))
+    if count <= rows:
+        if count:
+            yield [len(t) for t in times]
         return
     cutter = SubBatchCutter(times)
     while cutter.left:
