@@ -83,6 +83,7 @@ FAULTS = {
 SHOWS = {
     "a start without state names parts of a void version": 221,
     "copies on a machine are not verified": 213,
+    "tasks of a micro-batch start from different attempts": 100,
 }
 """Schedules that show a fault which few do. The search begins there, since it would take long from 0."""
 
