@@ -86,6 +86,11 @@ class Admitter(Stateful):
         return bool(self._since)
 
     @property
+    def excludes(self) -> bool:
+        """Whether rows that had no chance of admission may still be missing from the windows."""
+        return 0.0 in self._chance
+
+    @property
     def spares(self) -> bool:
         """Whether any unit is hot."""
         return bool(self._hot.any())

@@ -39,7 +39,7 @@ def quality(join: Join, results: int, admitted: float) -> Quality:
             known = _admitted(known, admitter, any(join.dropped))
         known = _harvested(known, join.load_shedder, any(join.conserved))
         known = _built(known, results, join.skipped)
-        if admitter is not None and 0.0 in admitter._chance:
+        if admitter is not None and admitter.excludes:
             # Rows with probability 0 are missing from the windows, and the sums do not cover their results.
             known = replace(known, results_max_weight=UNKNOWN)
     elif isinstance(join.load_shedder, Dropper):
