@@ -135,7 +135,7 @@ def test_select_lists_share_columns(two):
     assert "one join" in str(prepare_shared(queries, frames, Execution(2))[0])
 
 
-def test_queries_come_and_go_by_control_documents(two):
+def test_queries_come_and_go_by_control_messages(two):
     a, b, path = two
     control = Documents(path / "control")
     at = START + 9_000_000

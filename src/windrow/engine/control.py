@@ -51,48 +51,48 @@ class SetBack:
     times: Mapping[str, int]
 
 
-def read_control(document: str | Mapping[str, Any]) -> ImportanceChange | SetBack:
+def read_control(message: str | Mapping[str, Any]) -> ImportanceChange | SetBack:
     """Parse and check a message."""
     with refusing():
-        document = read_fields(document, FIELDS)
-        if "event_time" in document:
-            return read_event_times(document)
+        message = read_fields(message, FIELDS)
+        if "event_time" in message:
+            return read_event_times(message)
         for name in ("at", "importance"):
-            if name not in document:
-                raise QueryError(f"'{name}' is missing; got {shown(document)}")
-        _check_expressions(document["importance"])
-        return ImportanceChange(event_time(document["at"]), document["importance"])
+            if name not in message:
+                raise QueryError(f"'{name}' is missing; got {shown(message)}")
+        _check_expressions(message["importance"])
+        return ImportanceChange(event_time(message["at"]), message["importance"])
 
 
-def read_event_times(document: Mapping[str, Any]) -> SetBack:
-    given = document["event_time"]
-    others = [name for name in document if name not in ("event_time", "seq")]
+def read_event_times(message: Mapping[str, Any]) -> SetBack:
+    given = message["event_time"]
+    others = [name for name in message if name not in ("event_time", "seq")]
     if not isinstance(given, Mapping) or not given or others:
         raise QueryError(
             "expected a time per stream and nothing else, such as "
-            f'{{"event_time": {{"b": "2026-01-31T12:00:00Z"}}}}, got {shown(document)}',
+            f'{{"event_time": {{"b": "2026-01-31T12:00:00Z"}}}}, got {shown(message)}',
             Option("event_time"),
         )
     return SetBack({str(alias): event_time(time, "event_time") for alias, time in given.items()})
 
 
-def read_fields(document: str | Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
+def read_fields(message: str | Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
     """Parse a mapping or JSON object of sane size, with no fields other than these."""
-    if isinstance(document, str):
-        document = _parsed(document)
-    if not isinstance(document, Mapping):
-        raise QueryError(f"expected a mapping with {list(fields)}, got {shown(document)}")
-    for name in document:
+    if isinstance(message, str):
+        message = _parsed(message)
+    if not isinstance(message, Mapping):
+        raise QueryError(f"expected a mapping with {list(fields)}, got {shown(message)}")
+    for name in message:
         if name not in fields:
             raise QueryError(f"{unknown('field', short(str(name)), fields)}")
-    _sequence(document)
-    return document
+    _sequence(message)
+    return message
 
 
-def in_order(documents: Iterable[str]) -> list[str]:
+def in_order(messages: Iterable[str]) -> list[str]:
     """Messages of one micro-batch in the order they are applied, independent of arrival: those without `seq`
     first, then by `seq`, then by `at`; times set back before removals before additions; by name, by text."""
-    return sorted(documents, key=_place)
+    return sorted(messages, key=_place)
 
 
 def event_time(value: object, field: str = "at") -> int:
@@ -167,8 +167,8 @@ def _parsed(text: str) -> Any:
         raise QueryError(f"not JSON: {short(str(error))}; got {shown(text)}") from None
 
 
-def _sequence(document: Mapping[str, Any]) -> int | None:
-    seq = document.get("seq")
+def _sequence(message: Mapping[str, Any]) -> int | None:
+    seq = message.get("seq")
     if seq is None:
         return None
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq < 1 << 63:
@@ -178,11 +178,11 @@ def _sequence(document: Mapping[str, Any]) -> int | None:
 
 def _place(text: str) -> tuple[Any, ...]:
     try:
-        document = _parsed(text)
-        seq = _sequence(document)
-        at = event_time(document["at"]) if document.get("at") is not None else _EARLIEST
-        kind = next(k for k, name in enumerate(_KINDS) if name in document)
-        named = document[_KINDS[kind]]
+        message = _parsed(text)
+        seq = _sequence(message)
+        at = event_time(message["at"]) if message.get("at") is not None else _EARLIEST
+        kind = next(k for k, name in enumerate(_KINDS) if name in message)
+        named = message[_KINDS[kind]]
         name = str(named.get("name") if isinstance(named, Mapping) else named)
         return (0 if seq is None else 1, seq or 0, at, kind, name, text)
     except Exception:  # it will be refused, so its place does not matter

@@ -145,19 +145,19 @@ class Operator:
         """The learned models (age curves, lags, the harvest), and the plan."""
         return self.runner.learned_models()
 
-    def control(self, document: str | Mapping[str, Any]) -> None:
+    def control(self, message: str | Mapping[str, Any]) -> None:
         """Change how the query runs, from a given event time on. A refused message changes nothing.
 
         Parameters
         ----------
-        document
+        message
             A mapping, or JSON: {"at": "2026-01-31T12:00:00Z", "importance": {"b": "b.price * 2"}}. `at` is an
             event time, as text or in microseconds since 1970; `importance` is as in `Importance(by=...)`.
             Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: sets the stream back to this event time, after a
             wrong row has advanced it too far. Rows that were dropped as late stay dropped.
         """
         self.runner.check_usable()
-        change = read_control(document)
+        change = read_control(message)
         with refusing():
             if isinstance(change, SetBack):
                 for alias in change.times:

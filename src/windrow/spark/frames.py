@@ -104,7 +104,7 @@ def session_of(data: DataFrame | FileStream) -> SparkSession:
     return data.session if isinstance(data, FileStream) else data.sparkSession
 
 
-def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
+def control_messages(control: DataFrame, streaming: bool) -> DataFrame:
     """The frame of control messages, checked."""
     if not hasattr(control, "mapInArrow"):
         raise QueryError(f"expected a Spark DataFrame, got {type(control).__name__}", Option("control"))

@@ -45,7 +45,7 @@ from windrow.spark.frames import (
     MESSAGE,
     Frame,
     check,
-    control_documents,
+    control_messages,
     read_frames,
     result_type,
     session_of,
@@ -228,7 +228,7 @@ def prepare(
             Option("disk"),
         )
     if control is not None:
-        control = control_documents(control, streaming)
+        control = control_messages(control, streaming)
     if query.time_limit is not None and query.time_policy.buffer_rows is not None:
         raise QueryError(
             f"{query.time_policy} lets rows wait for the next micro-batch if there was no time for them; "

@@ -45,7 +45,7 @@ class PartitionJoin(Protocol):
     @property
     def runner(self) -> JoinRunner: ...
 
-    def control(self, document: str | Mapping[str, Any]) -> None:
+    def control(self, message: str | Mapping[str, Any]) -> None:
         """Apply a control message; raise a QueryError if it is refused."""
 
     def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
@@ -67,12 +67,12 @@ class PartitionJoin(Protocol):
         """Errors of control messages that were not refused at once; each is reported once."""
 
 
-def apply_controls(join: PartitionJoin, documents: tuple[str, ...]) -> tuple[str, ...]:
+def apply_controls(join: PartitionJoin, messages: tuple[str, ...]) -> tuple[str, ...]:
     """Apply control messages. Returns the reasons why some were refused."""
     rejected: dict[str, None] = {}
-    for document in in_order(documents):
+    for message in in_order(messages):
         try:
-            join.control(document)
+            join.control(message)
         except Exception as error:
             # Never raised: Spark's offset log would bring the message back after every restart.
             if len(rejected) < MAX_REASONS:

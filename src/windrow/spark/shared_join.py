@@ -33,7 +33,7 @@ from windrow.spark.frame_settings import with_frame_settings
 from windrow.spark.frames import (
     MESSAGE,
     check_frames,
-    control_documents,
+    control_messages,
     is_streaming,
     session_of,
 )
@@ -163,7 +163,7 @@ def union_of(prepared: Sequence[PreparedJoin]) -> DataFrame:
 def _with_beats(
     control: DataFrame | None, frames: Mapping[str, DataFrame | FileStream], deadline: Deadline | None
 ) -> DataFrame:
-    """Control documents, and empty ones that a timed source generates. Like all documents they reach every
+    """Control messages, and empty ones that a timed source generates. Like all messages they reach every
     partition, but change nothing. The source keeps its offsets in Spark's log, so a repeated micro-batch has
     the same ones."""
     if deadline is None:
@@ -178,7 +178,7 @@ def _with_beats(
     spark = session_of(next(iter(frames.values())))
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     empty = beats.select(sf.lit(None).cast(StringType()).alias(MESSAGE))
-    return empty if control is None else control_documents(control, streaming=True).union(empty)
+    return empty if control is None else control_messages(control, streaming=True).union(empty)
 
 
 def _settled(

@@ -53,8 +53,8 @@ def gather(batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], unio
             pieces.setdefault(stream, []).append(rows)
     beats = pieces.pop(BEAT, [])
     now = None if union.clock is None or not beats else _clock(beats[0].column(union.clock))
-    documents = [rows.column(union.text) for rows in pieces.pop(len(schemas), [])]
-    messages = tuple(d for c in documents for d in c.to_pylist() if d)
+    columns = [rows.column(union.text) for rows in pieces.pop(len(schemas), [])]
+    messages = tuple(text for column in columns for text in column.to_pylist() if text)
     arrived = TaskInput(partition, control_messages=messages, clock=now)
     for stream in sorted(pieces):
         own = stream % AHEAD

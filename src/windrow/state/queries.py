@@ -65,19 +65,19 @@ def _backlog_rows(group: Mapping[str, Any], saved: Mapping[str, Any]) -> int:
     )
 
 
-def send(directory: Path, document: Mapping[str, Any]) -> Path:
+def send(directory: Path, message: Mapping[str, Any]) -> Path:
     """Checks a control message and writes it to a directory that a text stream reads.
 
     The file appears in one piece, by rename. File names sort by time. `seq` orders messages that arrive in
     one micro-batch.
     """
     now = time.time_ns()
-    document = {"seq": now, **document}
-    read_change(document)
+    message = {"seq": now, **message}
+    read_change(message)
     directory.mkdir(parents=True, exist_ok=True)
     name = f"{now:020d}-{uuid4().hex[:8]}"
     hidden = directory / f".{name}"
-    hidden.write_text(json.dumps(document) + "\n")
+    hidden.write_text(json.dumps(message) + "\n")
     path = directory / f"{name}.json"
     hidden.replace(path)
     return path

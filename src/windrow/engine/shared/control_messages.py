@@ -61,19 +61,19 @@ class RemoveQuery:
     at: int | None
 
 
-def read_change(document: str | Mapping[str, Any]) -> AddQuery | RemoveQuery | SetBack:
+def read_change(message: str | Mapping[str, Any]) -> AddQuery | RemoveQuery | SetBack:
     """Parse and check a message."""
     with refusing():
-        document = read_fields(document, FIELDS)
-        if "event_time" in document:
-            return read_event_times(document)
-        if ("add" in document) == ("remove" in document):
-            raise QueryError(f"expected either 'add' or 'remove', got {shown(document)}")
-        at = event_time(document["at"]) if document.get("at") is not None else None
-        if "remove" in document:
-            return RemoveQuery(_name(document["remove"], "remove"), at)
+        message = read_fields(message, FIELDS)
+        if "event_time" in message:
+            return read_event_times(message)
+        if ("add" in message) == ("remove" in message):
+            raise QueryError(f"expected either 'add' or 'remove', got {shown(message)}")
+        at = event_time(message["at"]) if message.get("at") is not None else None
+        if "remove" in message:
+            return RemoveQuery(_name(message["remove"], "remove"), at)
         with placed(Option(section="control: add")):
-            return _read_add(document["add"], at)
+            return _read_add(message["add"], at)
 
 
 def _read_add(given: Any, at: int | None) -> AddQuery:

@@ -166,7 +166,7 @@ class SharedOperator:
             raise QueryError(unknown("query", str(name), self.queries), REMOVE)
         self._joins[self._names.join_of(name)].remove(name, at)
 
-    def control(self, document: str | Mapping[str, Any]) -> None:
+    def control(self, message: str | Mapping[str, Any]) -> None:
         """Apply a control message: a mapping, or JSON. A message that is refused (QueryError) changes
         nothing.
 
@@ -174,7 +174,7 @@ class SharedOperator:
         "select": ["a.id"], "like": "fast"}}, or {"at": ..., "remove": "hourly"}. `at` is optional. Or, like
         `Operator.control`, {"event_time": {"b": "2026-01-31T12:00:00Z"}}.
         """
-        change = read_change(document)
+        change = read_change(message)
         with refusing():
             if isinstance(change, SetBack):
                 check_streams(change, [join.sibling for join in self._joins])

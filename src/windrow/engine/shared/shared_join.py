@@ -137,9 +137,9 @@ class SharedJoin:
             if at is None or member.empty:
                 self._drop([member.key])
 
-    def control(self, document: str | Mapping[str, Any]) -> None:
+    def control(self, message: str | Mapping[str, Any]) -> None:
         """Apply a message like `SharedOperator.control`; record it if it concerns a query of another join."""
-        change = read_change(document)
+        change = read_change(message)
         with refusing():
             joins = self.siblings or (self.sibling,)
             if isinstance(change, SetBack):
