@@ -37,7 +37,7 @@ def mean_over_rows(values: Sequence[float], rows: Sequence[float]) -> float:
 
 
 def mean_known(values: Sequence[float | None], rows: Sequence[float]) -> float | None:
-    """The same over those that are not None; None without any."""
+    """The mean by rows of those that are not None; None without any."""
     known = [(v, n) for v, n in zip(values, rows, strict=True) if v is not None and n]
     return sum(v * n for v, n in known) / sum(n for _, n in known) if known else None
 
