@@ -29,10 +29,12 @@ MOST_COLUMNS = 60
 
 def column_flags(bound: BoundQuery, stream: int, columns: Iterable[JoinColumn]) -> int:
     """Bits for "this join column has a value". Sets have none: a null set is empty."""
-    place = {w.name: _FIRST_COLUMN + k for k, w in enumerate(bound.join_columns[stream])}
-    return sum(
-        1 << place[name] for name in {w.name for w in columns if w.stream == stream and w.kind != "set"}
-    )
+    bits = _column_bits(bound, stream)
+    return sum(bits[name] for name in {w.name for w in columns if w.stream == stream and w.kind != "set"})
+
+
+def _column_bits(bound: BoundQuery, stream: int) -> dict[str, int]:
+    return {w.name: 1 << (_FIRST_COLUMN + k) for k, w in enumerate(bound.join_columns[stream])}
 
 
 class RowFlags:
@@ -45,6 +47,7 @@ class RowFlags:
                 f"{len(bound.join_columns[stream])}",
                 Option("on"),
             )
+        self._bits = _column_bits(bound, stream)
         self._needed = [_needed(bound, plan, stream) for plan in bound.shapes]
         self._equal = [_equal(plan, stream) for plan in bound.shapes]
 
@@ -59,8 +62,7 @@ class RowFlags:
         """Join columns, 0 where there is no value, with the flags; and a mask of the rows to store. A mask of
         None means all rows."""
         flags = np.full(count, WHOLE, np.int64) if whole is None else np.where(whole, WHOLE, 0)
-        for k, mask in enumerate([passed, *valid.values()]):
-            bit = PASSED if k == 0 else 1 << (_FIRST_COLUMN + k - 1)
+        for bit, mask in [(PASSED, passed), *((self._bits[name], mask) for name, mask in valid.items())]:
             flags |= bit if mask is None else np.where(mask, bit, 0)
         found = {
             name: values if (mask := valid[name]) is None else np.where(mask, values, values.dtype.type(0))
