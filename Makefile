@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
-MINUTES ?= 60
+MINUTES ?= 90
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint fmt bench lab kafka soak docs pictures package clean
@@ -48,7 +48,7 @@ lab: $(READY) ## every experiment of the papers, first quick, then at full size;
 kafka: $(READY) ## the tests against a Kafka broker, which they start; needs Maven
 	@$(BIN)/python -m pytest --kafka -m kafka
 
-soak: $(READY) ## random schedules, queries and joins on Spark for MINUTES=60, then every fault and Kafka
+soak: $(READY) ## random schedules, queries and joins on Spark for MINUTES=90, then every fault and Kafka
 	@bash scripts/soak $(BIN)/python $(JOBS) $(MINUTES)
 
 docs: $(READY) ## the documentation site, into build/site; any warning is an error
