@@ -3,7 +3,6 @@ results, or with an error that says why, and never with wrong ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -48,8 +47,11 @@ def test_a_seed_is_one_schedule() -> None:
     assert first == again
 
 
-def _in_turn(attempts: list[CommitMarker], turn: Iterator[int] = count()) -> list[CommitMarker]:  # noqa: B008
-    return attempts[next(turn) % max(1, len(attempts)) :]
+TURN = count()
+
+
+def _in_turn(attempts: list[CommitMarker]) -> list[CommitMarker]:
+    return attempts[next(TURN) % max(1, len(attempts)) :]
 
 
 FAULTS = {

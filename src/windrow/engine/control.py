@@ -84,7 +84,7 @@ def read_fields(message: str | Mapping[str, Any], fields: Sequence[str]) -> Mapp
         raise QueryError(f"expected a mapping with {list(fields)}, got {shown(message)}")
     for name in message:
         if name not in fields:
-            raise QueryError(f"{unknown('field', short(str(name)), fields)}")
+            raise QueryError(unknown("field", short(str(name)), fields))
     _sequence(message)
     return message
 
@@ -132,14 +132,15 @@ def refusing() -> Iterator[None]:
     try:
         with placed(CONTROL):
             yield
-    except WindrowError as error:
-        raise QueryError(short(error.message), error.place) from None
-    except Exception as error:  # any error is the message's fault
-        raise QueryError(short(f"refused: {type(error).__name__}: {error}"), CONTROL) from None
+    except Exception as error:
+        place, text = CONTROL, f"refused: {type(error).__name__}: {error}"  # any error is the message's fault
+        if isinstance(error, WindrowError):
+            place, text = error.place or CONTROL, error.message
+        raise QueryError(short(text, REASON_LENGTH - len(f"{place}: ")), place) from None
 
 
-def short(text: str) -> str:
-    return text if len(text) <= REASON_LENGTH else f"{text[:REASON_LENGTH]}..."
+def short(text: str, most: int = REASON_LENGTH) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def shown(value: object) -> str:

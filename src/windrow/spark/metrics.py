@@ -108,12 +108,7 @@ class PartitionMetrics(BatchCounts):
     _repr_html_ = html_fields
 
     def __str__(self) -> str:
-        lost = losses(BatchCounts, self)
-        return (
-            f"partition {self.partition}: {self.rows_in:,} rows in{lost and ', '}{lost}, {self.results:,} "
-            f"results in {self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
-            f"{format_bytes(self.memory_bytes)}"
-        )
+        return f"partition {self.partition}: {_counted(self, self.seconds)}"
 
     def to_json(self) -> str:
         nested = {name: {key: vars(value) for key, value in getattr(self, name).items()} for name in PARTS}
@@ -198,16 +193,22 @@ class BatchMetrics(BatchCounts):
         return f"<BatchMetrics {self}>"
 
     def __str__(self) -> str:
-        lost = losses(BatchCounts, self)
         return (
-            f"{self.join} batch {self.batch}: {self.rows_in:,} rows in{lost and ', '}{lost}, "
-            f"{self.results:,} results in {self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
-            f"{format_bytes(self.memory_bytes)}; {len(self.partitions)} partitions, skew {self.skew:.2f}"
+            f"{self.join} batch {self.batch}: {_counted(self, self.seconds)}; {len(self.partitions)} "
+            f"partitions, skew {self.skew:.2f}"
             + (f"; throttle {self.throttle_fraction:.1%}" if any(p.deadline for p in self.partitions) else "")
             + (f"; {self.missed_deadlines} missed the deadline" if self.missed_deadlines else "")
             + (f"; recall {recall_text(self.recall, self.rows_late)}" if self.has_limits else "")
             + "".join(f"; {change}" for change in self.changes)
         )
+
+
+def _counted(counts: BatchCounts, seconds: float) -> str:
+    lost = losses(BatchCounts, counts)
+    return (
+        f"{counts.rows_in:,} rows in{lost and ', '}{lost}, {counts.results:,} results in {seconds:.2f} s; "
+        f"windows hold {counts.window_rows:,} rows in {format_bytes(counts.memory_bytes)}"
+    )
 
 
 class MetricsList(list[BatchMetrics]):

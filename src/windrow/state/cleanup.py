@@ -21,7 +21,7 @@ from windrow.state.commit_log import CommitLog
 from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.local_storage import ASIDE
 from windrow.state.manifest import Manifest, version_of
-from windrow.state.paths import COMMITS, batch_in, group_of, partition_directory, partition_of
+from windrow.state.paths import COMMITS, batch_in, group_of, partition_directory, partition_of, run_of_base
 from windrow.state.runs import Version, owner, rescaled_of, run_of
 
 KEPT_BEHIND = 2
@@ -179,7 +179,5 @@ def _holds_parts(name: str) -> bool:
 
 def _run(name: str) -> str | None:
     """The run that has committed a file of a micro-batch, or gives notice there; None for other files."""
-    if name.endswith(".base"):
-        return name.split(".")[-2]
     found = CommitMarker.parse(name) or BatchSummary.parse(name)
-    return run_of(name) if found is None else found.version.run
+    return run_of(name) or run_of_base(name) if found is None else found.version.run

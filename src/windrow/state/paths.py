@@ -78,6 +78,11 @@ def base_file(partition: int, batch: int, run: str) -> str:
     return f"{batch_directory(batch, group_of(partition))}/p{partition}.{run}.base"
 
 
+def run_of_base(name: str) -> str | None:
+    """The run in the name of such a file; None for other names."""
+    return name.split(".")[-2] if name.endswith(".base") else None
+
+
 def plain(name: str) -> str:
     """A query id or join name as the user wrote it."""
     return unquote(name)

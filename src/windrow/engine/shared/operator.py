@@ -186,7 +186,7 @@ class SharedOperator:
                 siblings = [join.sibling for join in self._joins]
                 with placed(ADD):
                     owner = choose(change, siblings, self._names)
-                asked = change.subscription(siblings[owner].like)
+                    asked = change.subscription(siblings[owner].like)
                 self._joins[owner].add(change.name, asked, change.at)
 
     @property
