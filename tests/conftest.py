@@ -18,10 +18,11 @@ from driver import Drivers
 from places import Place
 
 # Half of what a short-lived Java takes goes into compiling for a long life. Much of the rest goes into
-# verifying classes, and into starting processes.
+# verifying classes, into starting processes, and into making room in a small cache of compiled code.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK"
+    " -XX:ReservedCodeCacheSize=240m -XX:-UseCodeCacheFlushing"
     " -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
@@ -34,6 +35,24 @@ def spark() -> SparkSession:
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "UTC")
     return session
+
+
+def keep_java_names(owner: Any) -> None:
+    """Let `jvm` remember packages and classes. Otherwise Java looks for each part of each name, as a class, in
+    every one of Spark's jars, every time PySpark makes an expression."""
+    ask = owner.__getattr__
+
+    def kept(self: Any, name: str) -> Any:
+        value = ask(self, name)
+        if isinstance(value, JavaPackage | JavaClass):
+            self.__dict__[name] = value
+        return value
+
+    owner.__getattr__ = kept
+
+
+keep_java_names(JVMView)
+keep_java_names(JavaPackage)
 
 
 @contextmanager
