@@ -110,16 +110,16 @@ class Statement:
             "where": " AND ".join(self.where),
             "group": str(self.grouping.groups) if self.grouping else "",
             "memory": _memory(self.query),
-            "deadline": self._deadline,
+            "deadline": _deadline(self.query, self.sharing),
         }
         lines = [f"  {key:<9}{value}" for key, value in shown.items() if value]
         return "\n".join([f"{'explain ' if self.explain else ''}{self.name}", *lines])
 
-    @property
-    def _deadline(self) -> str:
-        if self.sharing is not None:
-            return f"{self.sharing.deadline}, the rest deferred by {self.sharing.schedule}"
-        return f"{self.query.deadline} by {self.query.time_policy}" if self.query.deadline else ""
+
+def _deadline(query: Query, sharing: SharingSettings | None) -> str:
+    if sharing is not None:
+        return f"{sharing.deadline}, the rest deferred by {sharing.schedule}"
+    return f"{query.deadline} by {query.time_policy}" if query.deadline else ""
 
 
 def _memory(query: Query) -> str:
