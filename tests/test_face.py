@@ -13,6 +13,7 @@ import pytest
 import windrow as wr
 from windrow.errors import Option, located, placed
 from windrow.model.execution import SETTINGS, Execution, read_texts
+from windrow.model.sharing import JOIN_SETTINGS, SharingSettings
 from windrow.pipeline.toml_reader import JOIN_KEYS, RUN_KEYS
 from windrow.spark.join import join
 from windrow.spark.shared_join import share
@@ -32,7 +33,7 @@ def test_completion_shows_what_is_public_and_nothing_else():
 
 
 def test_every_way_to_write_a_query_knows_the_same_settings():
-    texts = {name for name, each in SETTINGS.items() if each.texts}
+    texts = {name for name, each in JOIN_SETTINGS.items() if each.texts}
     assert set(KNOWN) - {"aggregate_watermark_delay", "confidence"} == texts - {"on"}
     assert set(JOIN_KEYS) | set(RUN_KEYS) >= texts
     keywords = inspect.signature(join).parameters
@@ -41,7 +42,10 @@ def test_every_way_to_write_a_query_knows_the_same_settings():
         for field in fields(kind):
             if field.name in SETTINGS and isinstance(field.default, str | int | float | None):
                 assert keywords[field.name].default == field.default, field.name
-    assert set(inspect.signature(share).parameters) >= {f.name for f in fields(Execution)}
+    shared = inspect.signature(share).parameters
+    assert set(shared) >= {f.name for f in fields(Execution)}
+    for field in fields(SharingSettings):
+        assert shared[field.name].default == field.default, field.name
 
 
 def test_a_setting_is_read_alone_and_stays_as_it_was_read():

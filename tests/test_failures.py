@@ -53,7 +53,9 @@ def failures(case: Case) -> tuple[dict[str, int], int]:
     """Rows per stream, and combinations of one row of each, on which the conditions fail."""
     admitted, fields = case.admitted(), Case.__dataclass_fields__
     inner = Case(**{name: getattr(case, name) for name in fields})
-    possible = replace(inner, terms=oracle.lenient(case.terms)).answer()
+    # Terms that also hold if they fail: their additional results are the failed combinations.
+    lenient = [replace(term, holds=term.holds_or_fails) for term in case.terms]
+    possible = replace(inner, terms=lenient).answer()
     rows = {a: oracle.failed_rows(a, admitted.rows(a), case.terms) for a in case.windows}
     return rows, possible.total() - inner.answer().total()
 

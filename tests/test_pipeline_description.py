@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pipelines import run, set_up
 from windrow.errors import QueryError
+from windrow.model.sharing import SharingSettings
 from windrow.pipeline.toml_reader import read_pipeline
 from windrow.spark.session import local_session
 
@@ -68,6 +69,16 @@ def test_a_description_becomes_values(file, tmp_path):
     assert str(pipeline.query.streams["b"].window) == "30 seconds"
     assert (pipeline.streaming, pipeline.mode) == (True, "append")
     assert str(pipeline.run.trigger) == "every 5 seconds"
+
+
+def test_queries_share_the_join_of_a_description(file):
+    shared = "[queries.near]\nwithin = '1 s'\n[queries.far]\nwhere = 'b.price > 5'\n[join]\ndeadline = '2 s'"
+    file.write_text(GOOD.replace("[join]", f"{shared}\nschedule = 'swf'\nmax_backlog = 9\nheartbeat = true"))
+    pipeline = read_pipeline(file)
+    windows = {name: [str(w) for w in asked.windows] for name, asked in pipeline.queries.items()}
+    assert windows == {"near": ["1 second", "1 second"], "far": ["5 minutes", "30 seconds"]}
+    assert pipeline.queries["far"].where == "b.price > 5"
+    assert pipeline.sharing == SharingSettings("swf", "2 s", 9, True)
 
 
 def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
@@ -140,6 +151,23 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
             "toml: join: shed age: age_bins: must be a whole number",
         ),
         ("[join]", "[join", "is not valid TOML: "),
+        (
+            "[join]",
+            "[join]\nschedule = 'swf'",
+            r"join: schedule: is for queries that share .*\[queries.<",
+        ),
+        ("[join]", "[queries.q]\n[join]\nheartbeat = true", "join: heartbeat: needs a deadline"),
+        ("[join]", "[queries.q]\n[join]\nschedule = 'gredy'", "join: schedule: .*Did you mean 'greedy'"),
+        (
+            "[join]",
+            "[queries.q]\n[join]\nmax_backlog = 0",
+            "join: max_backlog: must be a whole number",
+        ),
+        ("[join]", "[queries.q]\n[join]\nmemory = '1 MiB'", "queries.q: .* takes no memory limit"),
+        ("[join]", "[queries.q]\nwithn = '1 s'\n[join]", "queries.q: unknown setting 'withn'"),
+        ("[join]", "[queries.q]\nwithin = {c = '1 s'}\n[join]", "queries.q: within: unknown stream 'c'"),
+        ("[join]", "[queries.q]\nselect = 'a.id'\n[join]", "queries.q: select: expected a list"),
+        ("[join]", "[queries]\nq = 3\n[join]", "queries.q: expected a table, got 3"),
         (
             'path = "a"',
             'path = "a"\nvalue_format = "json"',

@@ -93,6 +93,32 @@ def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
     assert written(spark, tmp_path / "batch") == hot_bids(parts)
 
 
+def test_queries_of_a_pipeline_share_its_join(spark, tmp_path):
+    file, parts = set_up(tmp_path, "auctions", seconds=120, rate=10, files=3)
+    queries = (
+        "[queries.all]\n[queries.dear]\nwhere = 'b.price > 100'\n[queries.none]\nwithin = '1 us'\n[join]\n"
+    )
+    settings = "deadline = '1 us'\nschedule = 'swf'\nmax_backlog = 100000\n"
+    file.write_text(file.read_text().replace("[join]\n", queries + settings))
+    select = "sink.select=['query', 'a.id as auction', 'b.bidder', 'b.price']"
+    checked = run(file, "--set", select, "--check")
+    assert checked.exit_code == 0 and "for 3 queries" in checked.output, checked.output
+    for change in ("run.trigger=available now", "join.deadline=1 hour"):
+        ran = run(file, "--set", select, "--set", change, "--metrics", tmp_path / "metrics.jsonl")
+        assert ran.exit_code == 0, ran.output
+    joins = read_metrics(tmp_path / "metrics.jsonl", "hot_bids")
+    assert any(q["backlog_rows"] for join in joins for q in join["queries"].values())
+    every, path = hot_bids(parts), tmp_path / "batch"
+    batch = run(file, "--set", select, "--set", "run.trigger=batch", "--set", f"sink.path={path}")
+    assert batch.exit_code == 0, batch.output
+    columns = ("query", "auction", "bidder", "price")
+    rows = Counter(tuple(row) for row in spark.read.parquet(str(path)).select(*columns).collect())
+    assert rows == Counter({("all", *row): n for row, n in every.items()}) + Counter(
+        {("dear", *row): n for row, n in every.items() if row[2] > 100}
+    )
+    assert written(spark, tmp_path / "results/auctions") <= written(spark, path)
+
+
 def test_sensors_in_a_band_are_counted_per_minute(spark, tmp_path):
     file, parts = set_up(tmp_path, "sensors", seconds=240, rate=8, files=3)
     ran = run(file, "--metrics", tmp_path / "metrics.jsonl")

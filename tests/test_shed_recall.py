@@ -103,6 +103,6 @@ def test_more_ghosts_tell_more():
     assert recall_interval(50, 100, 500, level=0.6)[1] > few[1]
     assert recall_interval(7, 7, 0) == recall_interval(0, 0, 0) == (1.0, 1.0, 1.0)
     # Where hardly anything was looked at, to have seen nothing missed says little.
-    estimate, low, high = recall_interval(7, 7, 0, unit=500)
+    estimate, low, high = recall_interval(7, 7, 0, max_weight=500)
     assert low < estimate < high == 1.0 and low < 0.05
-    assert math.isnan(recall_interval(0, 0, 0, unit=500)[0])
+    assert math.isnan(recall_interval(0, 0, 0, max_weight=500)[0])

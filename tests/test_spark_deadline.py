@@ -71,7 +71,7 @@ def test_a_deadline_sheds_work_and_tells_what_that_costs(tmp_path, exact):
     sums = [sum(getattr(m, f"results_{n}") for m in told) for n in ("found", "estimated", "variance")]
     # On a machine with other work there may be no time for anything; then nothing is known.
     unit = max(m.results_max_weight for m in told)
-    _, low, high = recall_interval(*sums, level=0.9999, unit=unit)
+    _, low, high = recall_interval(*sums, level=0.9999, max_weight=unit)
     assert low <= found.total() / true.total() <= high
 
 

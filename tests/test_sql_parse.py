@@ -68,6 +68,15 @@ window rows 1_000 with (name = ups, deadline = '2 seconds', shed = (age, 'drop')
   join     a.k = b.k AND u.z BETWEEN a.z AND b.z AND (a.s LIKE 'f%' OR b.s IS NULL)
   deadline 2 seconds by drop()""",
     ),
+    "a deadline that defers": (
+        """SELECT a.x FROM a, b WHERE a.k = b.k WINDOW 1 s
+WITH (deadline = '2 s', schedule = swf, max_backlog = 9)""",
+        """query
+  select   a.x
+  from     a a [1 second], b b [1 second]
+  join     a.k = b.k
+  deadline 2 seconds, the rest deferred by swf""",
+    ),
     "rows per key": (
         "SELECT * FROM s a [PARTITION BY k ROWS 100], t b [PARTITION BY b.k ROWS 5] WHERE a.k = b.k",
         """query

@@ -235,6 +235,33 @@ def test_several_statements_on_streams(tmp_path):
     assert written(tmp_path) == Counter(map(tuple, want)) and len(want) > 50
 
 
+def test_a_schedule_defers_what_a_deadline_leaves(tmp_path):
+    left, right = Stream(tmp_path / "left"), Stream(tmp_path / "right")
+    parts = {n: [rows(seed + k, 100, 5 * k, 5) for k in range(4)] for n, seed in (("left", 1), ("right", 9))}
+    left.put(*parts["left"])
+    right.put(*parts["right"])
+    data = {name: pa.concat_tables(each) for name, each in parts.items()}
+    plain = ";".join(SEVERAL.split(";")[:2])
+    settings = "deadline = '1 us', schedule = swf, max_backlog = 100000"
+
+    def start(text, name, columns):
+        read, path = {"left": left.read(), "right": right.read()}, tmp_path / name
+        out = wr.sql(text, spark(), read, time="ts", state=str(path / "state"), partitions=2)
+        told = wr.metrics(run(out, path, columns))
+        return {batch.join for batch in told}, sum(q.backlog_rows for q in told[-1].queries.values()), path
+
+    deferred = plain.replace("name =", f"{settings}, name =")
+    joins, backlog, path = start(deferred, "both", ["query", "a", "b", "x"])
+    assert (joins, backlog > 0) == ({"shared"}, True)
+    want = Counter(map(tuple, ask(plain, data).select("query", "a", "b", "x").collect()))
+    assert written(path) < want
+    joins, backlog, path = start(deferred.split(";")[0], "one", ["a", "b"])
+    assert joins == {"near"} and written(path) == Counter(
+        row[1:3] for row in want.elements() if row[0] == "near"
+    )
+    assert Counter(ask(deferred, data).select("query", "a", "b", "x").collect()) == want
+
+
 def test_sources_are_created_read_and_explained(tmp_path):
     data = tables()
     for name, table in data.items():

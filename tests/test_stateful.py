@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 import windrow as wr
+from windrow.engine.limits.admission_units import Units
+from windrow.engine.limits.admitter import Admitter
+from windrow.engine.limits.dropper import Dropper
 from windrow.engine.state import capture, restore
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
+from windrow.estimation.missed import MissedResults
 from windrow.model.stateful import Stateful, decode, encode
 
 
@@ -106,6 +110,28 @@ def test_state_of_an_earlier_version_may_be_migrated(monkeypatch):
     monkeypatch.setattr(Part, "migrated", classmethod(lambda cls, version, values: None))
     with pytest.raises(StateError, match="version 1 of Part"):
         decode(plain, arrays, Whole(2.0))
+
+
+QUERY = wr.Query({a: wr.Stream("ts", "5 s") for a in "ab"}, "a.k = b.k")
+SUMS = {"found": 3.0, "variance": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("part", "version", "before"),
+    [
+        (Admitter(Units([["k"], ["k"]]), 0, 2), 1, SUMS | {"true": 7.0, "_chance": [0.5]}),
+        (Dropper(QUERY), 2, SUMS | {"estimated": 7.0}),
+        (MissedResults(), 1, {"count": 7.0, "variance": 2.0}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_sums_of_results_are_migrated(part: Any, version: int, before: dict[str, Any]) -> None:
+    plain = {"is": [type(part).__name__, version]} | before
+    restored = decode(plain, [], into=part)
+    sums = restored.results
+    assert (sums.found, sums.estimated, sums.variance) == (before.get("found", 0.0), 7.0, 2.0)
+    assert not set(before) & set(vars(restored))
+    assert "_chance" not in before or restored._probability == [0.5]
 
 
 def test_a_state_says_who_wrote_it(monkeypatch):

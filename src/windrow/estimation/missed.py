@@ -14,9 +14,11 @@ is unbiased, and as rows are drawn independently its variance is at most the exp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from windrow.kernels.result_sums import ESTIMATED, FOUND, VARIANCE
 from windrow.model.stateful import Stateful
 
 Array = np.ndarray
@@ -36,14 +38,15 @@ class ShreddingSample:
 
 
 class MissedResults(Stateful):
+    version = 2
     saved = (
-        "count", "variance", "weight_sum", "squares", "rows_with_results", "results_found",
-        "unsampled_rows", "rows", "drawn",
+        "results", "weight_sum", "squares", "rows_with_results", "results_found", "unsampled_rows", "rows",
+        "drawn",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.count = 0.0
-        self.variance = 0.0
+        self.results = ResultSums()
+        """Those missed, none of which is found."""
         self.weight_sum = 0.0
         self.squares = 0.0
         """Sums, over drawn rows, of the weight that a result would have had, and of its square."""
@@ -55,6 +58,10 @@ class MissedResults(Stateful):
         self.rows = 0
         self.drawn = 0
         """Rows that arrived while probes were incomplete, and those of them that were drawn."""
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        return values | {"results": ResultSums.of(0.0, values.pop("count"), values.pop("variance"))}
 
     @property
     def max_weight(self) -> float:
@@ -79,15 +86,14 @@ class MissedResults(Stateful):
         per_row = np.bincount(rows, each, drawn)
         self.rows_with_results += len(np.unique(rows))
         self.results_found += float(weights.sum())
-        self.count += float(per_row.sum())
-        self.variance += float((per_row**2).sum())
+        self.results.add_sum(0.0, float(per_row.sum()), float((per_row**2).sum()))
 
 
 def missed_interval(
-    missed: float, variance: float, unit: float, level: float = 0.95, unseen_variance: float = 0.0
+    missed: float, variance: float, max_weight: float, level: float = 0.95, unseen_variance: float = 0.0
 ) -> tuple[float, float]:
     """Bounds of a number of missed results that was estimated with this variance from rows that represent up
-    to `unit` results each. `unseen_variance` is what the variance lacks if larger rows were not drawn.
+    to `max_weight` results each. `unseen_variance` is what the variance lacks if larger rows were not drawn.
 
     The estimate is a sum of few weighted counts, so it is positive and skewed: its bounds are those of gamma
     distributions with its mean and variance, for the upper one with one more than was seen (Fay and Feuer
@@ -95,11 +101,11 @@ def missed_interval(
     Results come in clumps, many of one row, so one more is one more row with what it finds. Where the
     estimate is too low, such rows were not drawn, and then its variance is too low as well.
     """
-    if variance + unit == 0:
+    if variance + max_weight == 0:
         return missed, missed
     tail, whole = (1 - level) / 2, variance + unseen_variance
     low = gamma_quantile(missed, whole, tail) if missed > 0 and whole > 0 else 0.0
-    more = max(unit, variance / missed) if missed > 0 else unit
+    more = max(max_weight, variance / missed) if missed > 0 else max_weight
     mean = missed + more
     return low, gamma_quantile(mean, whole + more**2, 1 - tail) if mean > 0 else 0.0
 
@@ -131,3 +137,57 @@ class Loss:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         return missed_interval(self.missed, self.variance, self.max_weight, level, self.unseen_variance)
+
+
+class ResultSums(Stateful):
+    """Sums over results by kind: found, estimated in all, and the variance of that.
+
+    Each kind has its own way of being uncertain. What the few sampled rows of one kind might have found, and
+    did not, must not be hidden by what many of another kind did.
+    """
+
+    saved: ClassVar[tuple[str, ...]] = ("sums",)
+
+    def __init__(self, kinds: int = 1) -> None:
+        self.sums = np.zeros((kinds, 5))
+        """By kind, with the columns of `kernels/result_sums.py`."""
+
+    @classmethod
+    def of(cls, found: float, estimated: float, variance: float) -> ResultSums:
+        """These sums, of one kind."""
+        made = cls()
+        made.add_sum(found, estimated, variance)
+        return made
+
+    @property
+    def found(self) -> float:
+        return float(sum(self.sums[:, FOUND].tolist()))
+
+    @property
+    def estimated(self) -> float:
+        return float(sum(self.sums[:, ESTIMATED].tolist()))
+
+    @property
+    def variance(self) -> float:
+        return float(sum(self.sums[:, VARIANCE].tolist()))
+
+    def add_sum(self, found: float, estimated: float, variance: float = 0.0) -> None:
+        """Adds to the first kind."""
+        first = self.sums[0]
+        first[FOUND] += found
+        first[ESTIMATED] += estimated
+        first[VARIANCE] += variance
+
+    def loss(self, kind: int, max_weight: float, dispersion: float = 1.0) -> Loss:
+        """Missed results of a kind, where one unsampled row can represent up to `max_weight`. The results of
+        sampled rows replace that bound to the extent that they are spread over many rows.
+
+        If the sampled rows with results vary less than rows do (`dispersion`, of `Clumps`), the largest may
+        not have been sampled, and the variance lacks theirs.
+        """
+        found, estimated, variance, largest, contributing = self.sums[kind].tolist()
+        missed = max(0.0, estimated - found)
+        share = min(1.0, largest / missed) if missed > 0 else 1.0
+        weight = largest + share * max(0.0, max_weight - largest)
+        alike = missed**2 * dispersion / contributing if contributing else 0.0
+        return Loss(missed, variance, weight, max(0.0, alike - variance) if dispersion > 1 else 0.0)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from windrow.estimation.clumps import Clumps
-from windrow.estimation.missed import Loss
+from windrow.estimation.missed import Loss, ResultSums
 from windrow.kernels import result_sums
-from windrow.kernels.result_sums import CONTRIBUTING, ESTIMATED, FOUND, VARIANCE
+from windrow.kernels.result_sums import CONTRIBUTING
 from windrow.model.metrics import ResultCounts
-from windrow.model.stateful import Stateful
 
 Array = np.ndarray
 NO_CLUMPS = Clumps()
@@ -24,46 +22,6 @@ UNKNOWN = 1e18
 results."""
 _MEDIAN = np.log(2) / -np.log(0.025)
 """The median of what may be missed where no missed result was seen, as a fraction of its 95 % bound."""
-
-
-class ResultSums(Stateful):
-    """Sums over results by kind: found, estimated in all, and the variance of that.
-
-    Each kind has its own way of being uncertain. What the few sampled rows of one kind might have found, and
-    did not, must not be hidden by what many of another kind did.
-    """
-
-    saved: ClassVar[tuple[str, ...]] = ("sums",)
-
-    def __init__(self, kinds: int) -> None:
-        self.sums = np.zeros((kinds, 5))
-        """By kind, with the columns of `kernels/result_sums.py`."""
-
-    @property
-    def found(self) -> float:
-        return float(self.sums[:, FOUND].sum())
-
-    @property
-    def estimated(self) -> float:
-        return float(self.sums[:, ESTIMATED].sum())
-
-    @property
-    def variance(self) -> float:
-        return float(self.sums[:, VARIANCE].sum())
-
-    def loss(self, kind: int, max_weight: float, dispersion: float = 1.0) -> Loss:
-        """Missed results of a kind, where one unsampled row can represent up to `max_weight`. The results of
-        sampled rows replace that bound to the extent that they are spread over many rows.
-
-        If the sampled rows with results vary less than rows do (`dispersion`, of `Clumps`), the largest may
-        not have been sampled, and the variance lacks theirs.
-        """
-        found, estimated, variance, largest, contributing = self.sums[kind].tolist()
-        missed = max(0.0, estimated - found)
-        share = min(1.0, largest / missed) if missed > 0 else 1.0
-        weight = largest + share * max(0.0, max_weight - largest)
-        alike = missed**2 * dispersion / contributing if contributing else 0.0
-        return Loss(missed, variance, weight, max(0.0, alike - variance) if dispersion > 1 else 0.0)
 
 
 @dataclass(frozen=True)
@@ -94,8 +52,7 @@ class ResultEstimate(ResultSums):
     def add(self, value: float, count: int) -> None:
         """Adds `count` results without a shadow row, of this total value."""
         self.count += count
-        self.sums[0, FOUND] += value
-        self.sums[0, ESTIMATED] += value
+        self.add_sum(value, value)
 
     def add_with_shadows(self, values: Array, shadows: ShadowMatches, weight: Array) -> None:
         """Adds results with these values, some of them with shadow rows; `weight` is that of each slot."""
@@ -142,14 +99,14 @@ def recall_of(found: float, losses: Iterable[Loss], level: float = 0.95) -> tupl
 
 
 def recall_interval(
-    found: float, true: float, variance: float, level: float = 0.95, unit: float = 0.0
+    found: float, true: float, variance: float, level: float = 0.95, max_weight: float = 0.0
 ) -> tuple[float, float, float]:
     """Estimate, low and high of found / true, where `true` was estimated with this variance from rows that
-    represent up to `unit` results each."""
+    represent up to `max_weight` results each."""
     missed = max(0.0, true - found)
-    if unit >= UNKNOWN or (found + missed == 0 and unit):
+    if max_weight >= UNKNOWN or (found + missed == 0 and max_weight):
         return float("nan"), 0.0, 1.0
-    return recall_of(found, [Loss(missed, variance, unit)], level)
+    return recall_of(found, [Loss(missed, variance, max_weight)], level)
 
 
 def batch_recall(counts: ResultCounts, results: int, limited: bool) -> tuple[float, float, float]:
@@ -160,5 +117,5 @@ def batch_recall(counts: ResultCounts, results: int, limited: bool) -> tuple[flo
         counts.results_found,
         counts.results_estimated,
         counts.results_variance,
-        unit=counts.results_max_weight,
+        max_weight=counts.results_max_weight,
     )

@@ -102,8 +102,9 @@ def explain(
     partitions
         Number of partitions that share the work.
     """
+    calls = _Calls(trigger_interval, partitions)
     if isinstance(query, Operator):
-        return _of_operator(query, None, None, _Calls(trigger_interval, partitions))
+        return _of_operator(query, None, None, calls)
     if isinstance(query, Mapping):
         groups = group_queries(query)
         if not schemas and not sample:
@@ -126,7 +127,7 @@ def explain(
             )
         return explain_sample(query, sample, rates, trigger_interval, partitions)
     stated = StatedJoin(_in_memory(query), schemas or {}, rates or {}, distinct or {}, age_curves)
-    return replace(_from_stated(stated, _Calls(trigger_interval, partitions)), query=query)
+    return replace(_from_stated(stated), query=query)
 
 
 def _in_memory(query: Query) -> Query:
@@ -203,7 +204,7 @@ class _Calls:
         return float(min(1.0, MARGIN * allowed * self.partitions / max(seconds, 1e-12)))
 
 
-def _from_stated(stated: StatedJoin, calls: _Calls) -> Explanation:
+def _from_stated(stated: StatedJoin) -> Explanation:
     query = stated.query
     plan, stats, costs = stated.plan()
     in_rows = query.memory_limit is not None and query.memory_limit.kind == "rows"

@@ -122,7 +122,7 @@ def _parse(text: str) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, dialect=WindrowPredicate)
     except ParseError as error:
-        raise QueryError(f"cannot parse {text!r}{_position(error, text)}") from None
+        raise QueryError(f"cannot parse {text!r}{_position(error)}") from None
     except TokenError:
         raise QueryError(f"cannot parse {text!r}: a quote is opened and never closed") from None
     if len(statements) != 1 or statements[0] is None:
@@ -130,7 +130,7 @@ def _parse(text: str) -> exp.Expr:
     return statements[0]
 
 
-def _position(error: ParseError, text: str) -> str:
+def _position(error: ParseError) -> str:
     if not error.errors:
         return ""
     first = error.errors[0]

@@ -44,19 +44,19 @@ def rows_of_units(units: Any, kept: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any) -> None:
+def probabilities(units: Any, ts: Any, since: Any, probability: Any, certain: Any, out: Any) -> None:
     """Write the probability of each result's units, by stream. If several rows of a result share a unit, the
     first of them gets the smallest of their probabilities, and the others get 1.
 
-    The probability of a row depends on its time. From each time in `since` on it is the entry of `chance`, or
-    1 if the unit is `certain`. Before the first such time it is 1.
+    The probability of a row depends on its time. From each time in `since` on it is the entry of
+    `probability`, or 1 if the unit is `certain`. Before the first such time it is 1.
     """
     streams, count = ts.shape
     for k in range(count):
         for i in range(streams):
             u, at = units[i, k], ts[i, k]
             step = np.searchsorted(since, at, side="right")
-            own = 1.0 if step == 0 or certain[step - 1, u] else chance[step - 1]
+            own = 1.0 if step == 0 or certain[step - 1, u] else probability[step - 1]
             for j in range(i):
                 if units[j, k] == u:
                     out[j, k] = min(out[j, k], own)
@@ -66,26 +66,26 @@ def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any
 
 
 @njit(cache=True, nogil=True)
-def weigh(units: Any, chance: Any, weight: float, totals: Any) -> tuple[float, float]:
+def weigh(units: Any, probability: Any, weight: float, totals: Any) -> tuple[float, float]:
     """The total weight of results with these probabilities, and its variance. Each result represents `weight`
     results. A unit of probability p whose results weigh y in total adds (1 - p) y^2 to the variance. If the
     results are a sample, the spread of their weights is added too. Weights are added to the unit `totals`."""
-    streams, count = chance.shape
-    true = squares = variance = 0.0
+    streams, count = probability.shape
+    estimated = squares = variance = 0.0
     for k in range(count):
         each = weight
         for i in range(streams):
-            each /= chance[i, k]
-        true += each
+            each /= probability[i, k]
+        estimated += each
         squares += each * each
         for i in range(streams):
-            if chance[i, k] < 1.0:
+            if probability[i, k] < 1.0:
                 before = totals[units[i, k]]
                 totals[units[i, k]] = before + each
-                variance += (1.0 - chance[i, k]) * ((before + each) ** 2 - before**2)
+                variance += (1.0 - probability[i, k]) * ((before + each) ** 2 - before**2)
     if weight > 1.0:
-        variance += max(0.0, squares - true * true / count)
-    return true, variance
+        variance += max(0.0, squares - estimated * estimated / count)
+    return estimated, variance
 
 
 @njit(cache=True, nogil=True)

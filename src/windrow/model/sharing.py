@@ -1,14 +1,28 @@
-"""Subscriptions: queries as they share a join."""
+"""Queries as they share a join, and the settings of such a join."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 from windrow.errors import Option, QueryError, placed
+from windrow.model.execution import SETTINGS
+from windrow.model.limits import Deadline
 from windrow.model.query import Query, Window
-from windrow.model.settings import settings_class
+from windrow.model.settings import (
+    Parsed,
+    choice,
+    keep_read_values,
+    number,
+    optional,
+    setting,
+    settings_class,
+    settings_of,
+    truth,
+)
 
 _AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | re.DOTALL)
 _COLUMN = re.compile(r"^(?P<expression>\w+\.(?:\w+\.)*(?P<name>\w+))$")
@@ -85,3 +99,53 @@ class Subscription:
     def windows(self) -> tuple[Window, ...]:
         """Windows per stream."""
         return tuple(s.window for s in self.query.streams.values())
+
+
+@settings_class("wr.share")
+class SharingSettings:
+    """When a join finds the results of the queries that share it."""
+
+    schedule: str = setting(
+        choice("schedule", "lwo", "swf", "greedy"),
+        '"lwo", "swf" or "greedy": what is served first when time is short.',
+        default="greedy",
+    )
+    deadline: str | timedelta | Deadline | None = setting(
+        Deadline.parse,
+        'How long a call of `process`, or a micro-batch, may take: "2 seconds", or the rate to keep up '
+        'with: "50000 rows/s"; the rest is deferred to the next. None: all rows are finished.',
+        default=None,
+    )
+    max_backlog: int | None = setting(
+        optional(number("a whole number of rows of at least 1", lambda n: n >= 1, whole=True)),
+        "Maximum rows of a join, or of its partition, in the backlog; beyond it the deadline is exceeded.",
+        default=None,
+    )
+    heartbeat: bool = setting(
+        truth,
+        "A row for every partition, at most once a second, from a source of its own. The backlog is then "
+        "served, and micro-batches continue, while the streams pause.",
+        default=False,
+    )
+
+    time_limit = Parsed[Deadline | None]("deadline")
+
+    def __post_init__(self) -> None:
+        keep_read_values(self)
+
+
+SHARING_SETTINGS = settings_of(SharingSettings)
+DEFERRAL_SETTINGS = {name: each for name, each in SHARING_SETTINGS.items() if name != "deadline"}
+"""Of SQL and TOML: with one of these a deadline defers rows to the next call, and none is shed."""
+JOIN_SETTINGS = {**SETTINGS, **DEFERRAL_SETTINGS}
+"""All that `WITH` and `[join]` may set."""
+
+
+def read_sharing(given: dict[str, Any], shared: bool = False) -> SharingSettings | None:
+    """Take the settings of a shared join out of those of a join; None if there are none, unless `shared`."""
+    found = {name: given.pop(name) for name in DEFERRAL_SETTINGS if name in given}
+    if not found and not shared:
+        return None
+    if found and given.get("deadline") is None:
+        raise QueryError("needs a deadline, beyond which rows are deferred", Option(next(iter(found))))
+    return SharingSettings(deadline=given.pop("deadline", None), **found)

@@ -12,6 +12,7 @@ from windrow.pipeline.spec import SINK, Pipeline
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.query_progress import QueryWatcher
 from windrow.spark.result_groups import aggregate
+from windrow.spark.shared_join import prepare_shared, union_of
 from windrow.spark.sources_sinks import Output, read_source, select, shape
 from windrow.spark.spark_errors import as_query_error
 
@@ -22,12 +23,13 @@ class BuiltPipeline:
 
     pipeline: Pipeline
     prepared: PreparedJoin
+    """The join; of several, that of the first queries."""
     output: Output
 
     @property
     def plan(self) -> Explanation:
         """The plan at one row per second of each stream. A running join measures the rates itself."""
-        return explain(self.pipeline.query, {f.alias: f.arrow for f in self.prepared.frames})
+        return explain(self.prepared.query, {f.alias: f.arrow for f in self.prepared.frames})
 
     def start(self) -> QueryWatcher:
         run = self.pipeline.run
@@ -47,11 +49,14 @@ def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
     p = pipeline
     with located(p.locate):
         frames = {s.name: shape(read_source(session, s, p.streaming), s) for s in p.sources}
-        prepared = prepare(frames, p.query, p.execution)
+        if p.queries:
+            joins = prepare_shared(p.queries, frames, p.execution, p.sharing)
+        else:
+            joins = [prepare(frames, p.query, p.execution)]
         with as_query_error(Option(section="join")):
-            output = prepared.frame()
+            output = union_of(joins) if p.queries else joins[0].frame()
         if p.aggregate is not None:
             place = Option(section="aggregate")
             output = aggregate(output, p.aggregate.groups, p.aggregate.aggregates, place)
         written = Output.of(select(output, p.sink.select, SINK), p.sink, SINK)
-    return BuiltPipeline(p, prepared, written)
+    return BuiltPipeline(p, joins[0], written)

@@ -38,6 +38,7 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
             }
             for source, frame in zip(p.sources, built.prepared.frames, strict=True)
         },
+        "queries": built.prepared.title.splitlines() if p.queries else None,
         "partitions": built.prepared.partitioning.splitlines(),
         "trigger": str(p.run.trigger),
         "aggregate": p.aggregate and f"{', '.join(p.aggregate.aggregates)} over {p.aggregate.groups}",
@@ -60,6 +61,7 @@ def print_check(console: Console, facts: Mapping[str, Any]) -> None:
     console.print(table(("stream", "from", "time", "window", "columns"), rows, box=None))
     sink = facts["sink"]
     shown = {
+        "queries": "\n".join(facts["queries"] or ()),
         "partitions": "\n".join(facts["partitions"]),
         "trigger": facts["trigger"],
         "aggregate": facts["aggregate"],

@@ -15,6 +15,7 @@ from windrow.model.execution import Execution
 from windrow.model.query import DURATION, Query
 from windrow.model.result_groups import ResultGroups
 from windrow.model.settings import duration, optional, setting
+from windrow.model.sharing import SharingSettings, Subscription
 from windrow.model.sink import BATCH_MODES, STREAM_MODES, Sink
 from windrow.model.source import (
     ENDLESS,
@@ -42,7 +43,8 @@ class FileLocation:
     def show(self, place: Option | None, message: str) -> str:
         if place is None:
             return f"{self.file}: {message}"
-        section = f"streams.{place.stream}" if place.stream else place.section or "join"
+        query = f"queries.{place.query}" if place.query else None
+        section = f"streams.{place.stream}" if place.stream else query or place.section or "join"
         return ": ".join(filter(None, (self.file, section, place.path, message)))
 
 
@@ -143,6 +145,9 @@ class Pipeline:
     sink: Sink
     run: RunSettings
     aggregate: Aggregation | None = None
+    queries: Mapping[str, Subscription] = field(default_factory=dict)
+    """Those that share the join, if it is shared. `query` then has what they have in common."""
+    sharing: SharingSettings = field(default_factory=SharingSettings)
 
     def __post_init__(self) -> None:
         if self.streaming:

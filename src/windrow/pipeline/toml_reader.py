@@ -8,20 +8,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from windrow.engine.shared.grouping import with_windows
 from windrow.errors import Option, QueryError, located, placed, unknown
-from windrow.model.execution import REQUIRED_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
+from windrow.model.execution import REQUIRED_OF_STREAM, STREAM_SETTINGS, describe, read_texts
+from windrow.model.query import Query
 from windrow.model.settings import required_settings, settings_of
+from windrow.model.sharing import (
+    DEFERRAL_SETTINGS,
+    JOIN_SETTINGS,
+    SharingSettings,
+    Subscription,
+    read_sharing,
+)
 from windrow.model.sink import Sink
 from windrow.model.source import STATIC, Source, absolute
 from windrow.pipeline.spec import Aggregation, FileLocation, Pipeline, RunSettings, Trigger
 
 T = TypeVar("T")
-SECTIONS = ("streams", "join", "aggregate", "sink", "run")
+SECTIONS = ("streams", "join", "queries", "aggregate", "sink", "run")
 STREAM_KEYS = (*settings_of(Source), *STREAM_SETTINGS)
 AGGREGATE_KEYS = tuple(settings_of(Aggregation))
 SINK_KEYS = tuple(settings_of(Sink))
 RUN_KEYS = (*settings_of(RunSettings), "state")
-JOIN_KEYS = tuple(name for name, each in SETTINGS.items() if each.texts and name not in RUN_KEYS)
+QUERY_KEYS = ("within", "where", "select")
+JOIN_KEYS = tuple(name for name, each in JOIN_SETTINGS.items() if each.texts and name not in RUN_KEYS)
 PATH_KEYS = ("path", "checkpoint", "state", "metrics", "late_rows")
 EXAMPLES = {
     "format": "parquet",
@@ -103,13 +113,14 @@ class Section:
 
     place: Option
     values: Mapping[str, Any]
-    known: Collection[str]
+    known: Collection[str] | None = None
+    """Keys that it may have; None for any."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping):
             raise QueryError(f"expected a table, got {self.values!r}", self.place)
         for key in self.values:
-            if key not in self.known:
+            if self.known is not None and key not in self.known:
                 raise QueryError(unknown("setting", key, self.known), self.place)
 
     def require(self, key: str) -> None:
@@ -138,12 +149,19 @@ def _pipeline(file: Path, document: Mapping[str, Any]) -> Pipeline:
     run = Section(Option(section="run"), document.get("run", {}), RUN_KEYS)
     static = all(source.format in STATIC for source in sources)
     running = run.read(RunSettings, name=file.stem, trigger=Trigger("batch" if static else "always"))
+    asked = Section(Option(section="queries"), document.get("queries", {})).values
     given = _join_settings(join, streams)
     with placed(run.place):
         given |= {"name": running.name, **read_texts({k: v for k, v in run.values.items() if k == "state"})}
     if running.checkpoint is not None:
         # By default the state is beside the checkpoint, because neither can be used without the other.
         given.setdefault("state", f"{running.checkpoint.rstrip('/')}/windrow")
+    for name in DEFERRAL_SETTINGS:
+        if name in join.values and not asked:
+            raise QueryError(
+                "is for queries that share the join; add a section [queries.<name>] for each", Option(name)
+            )
+    sharing = read_sharing(given, shared=bool(asked))
     query, execution = describe(list(streams), given)
     aggregate = Section(Option(section="aggregate"), document.get("aggregate", {}), AGGREGATE_KEYS)
     sink = _section(whole, "sink", SINK_KEYS, "format = 'parquet'\n  path = 'results'")
@@ -155,7 +173,18 @@ def _pipeline(file: Path, document: Mapping[str, Any]) -> Pipeline:
         aggregate=aggregate.read(Aggregation) if "aggregate" in document else None,
         sink=sink.read(Sink),
         run=running,
+        queries={name: _subscription(name, table, query) for name, table in asked.items()},
+        sharing=sharing or SharingSettings(),
     )
+
+
+def _subscription(name: str, table: Any, query: Query) -> Subscription:
+    """One of the queries that share the join."""
+    section = Section(Option(query=name), table, QUERY_KEYS)
+    given = dict(section.values)
+    with placed(section.place):
+        within = given.pop("within", None)
+        return Subscription(query if within is None else with_windows(query, within, query.on), **given)
 
 
 def _section(whole: Section, name: str, known: Collection[str], example: str) -> Section:
@@ -171,7 +200,7 @@ def _missing(what: str, example: str) -> QueryError:
 def _join_settings(join: Section, streams: Mapping[str, Section]) -> dict[str, Any]:
     """The settings of the join and of its streams. A stream's own take precedence over those for all."""
     join.require("on")
-    given = read_texts(join.values)
+    given = read_texts(join.values, JOIN_SETTINGS)
     for name in STREAM_SETTINGS:
         given[name] = {
             alias: table.values.get(name, join.values.get(name)) for alias, table in streams.items()

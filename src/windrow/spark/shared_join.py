@@ -18,15 +18,14 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from windrow.engine.compile_notice import announce_first_batch
 from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.grouping import QueryGroup, base_query, group_queries
-from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.tiers import WindowTiers
-from windrow.errors import Option, QueryError, placed
+from windrow.errors import Option, QueryError
 from windrow.model.execution import EXECUTION_SETTINGS, Execution, SkewedKeys
 from windrow.model.keywords import checks_keywords
 from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.model.settings import documents
-from windrow.model.sharing import Subscription
+from windrow.model.sharing import SHARING_SETTINGS, SharingSettings, Subscription
 from windrow.model.source import quoted
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_settings import with_frame_settings
@@ -46,22 +45,16 @@ def prepare_shared(
     queries: Mapping[str, Query | Subscription],
     frames: Mapping[str, DataFrame | FileStream],
     execution: Execution | None = None,
-    schedule: str = "greedy",
-    deadline: str | timedelta | Deadline | None = None,
-    max_backlog: int | None = None,
+    sharing: SharingSettings | None = None,
     control: DataFrame | None = None,
-    heartbeat: bool = False,
 ) -> list[PreparedJoin]:
     """Group the queries, check them against the frames, and lay out each join."""
-    run = execution or Execution()
+    run, sharing = execution or Execution(), sharing or SharingSettings()
     if not isinstance(queries, Mapping):
         raise QueryError(f"expected queries by name, {{'hot': query}}, got {queries!r}", Option("queries"))
     check_frames(frames)
-    find_schedule(schedule)
-    with placed(Option("deadline")):
-        limit = Deadline.parse(deadline)
-    if heartbeat:
-        control = _with_beats(control, frames, limit)
+    if sharing.heartbeat:
+        control = _with_beats(control, frames, sharing.time_limit)
     groups = group_queries({name: _settled(asked, frames) for name, asked in queries.items()})
     used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
     unused = [alias for alias in frames if alias not in used]
@@ -83,15 +76,16 @@ def prepare_shared(
         laid_out.append(replace(laid, title=str(g), result=StructType(fields)))
         siblings.append(JoinOnSpark(like, laid.join.result_schemas, arrow, tuple(g.subscriptions)))
     joins = tuple(siblings)
-    settings = (schedule, limit, max_backlog, joins)
     return [
-        replace(laid, kind=SharedQueries(dict(g.subscriptions), joins[number].columns, *settings, number))
+        replace(
+            laid, kind=SharedQueries(dict(g.subscriptions), joins[number].columns, sharing, joins, number)
+        )
         for number, (g, laid) in enumerate(zip(groups, laid_out, strict=True))
     ]
 
 
 @checks_keywords("wr.share")
-@documents(EXECUTION_SETTINGS)
+@documents(SHARING_SETTINGS | EXECUTION_SETTINGS)
 def share(
     queries: Mapping[str, Query | Subscription],
     frames: Mapping[str, DataFrame | FileStream],
@@ -120,31 +114,22 @@ def share(
         Name to `Query`, or to `Subscription` for a select list or a further filter.
     frames
         Alias to DataFrame or to files (`wr.files`), streams or not.
-    schedule
-        "lwo", "swf" or "greedy": what is served first when time is short.
-    deadline
-        Time that a micro-batch may take in the join, such as "2 seconds", or a rate to keep up with,
-        "50000 rows/s"; the rest is deferred to the next micro-batch, in the state. None: a micro-batch
-        finishes all its rows.
-    max_backlog
-        Maximum rows of a partition in the backlog; beyond it the deadline is exceeded.
     {options}
     name
         Of the joins in state and metrics; "shared" by default. Joins after the first are called name-2, ...
     control
         A DataFrame of the frames' kind with a text column `value`: queries added and removed, as in
         `SharedOperator.control`. A refused one is skipped, with the reason in the metrics.
-    heartbeat
-        A row for every partition, at most once a second, from a source of its own. The backlog is then
-        served, and micro-batches continue, while the streams pause.
 
     Examples
     --------
     >>> out = wr.share({"fast": q1, "hourly": q2}, {"a": auctions, "b": bids},
     ...     state="/data/state")                                                       # doctest: +SKIP
     """
-    execution = Execution(**{name: value for name, value in locals().items() if name in EXECUTION_SETTINGS})
-    prepared = prepare_shared(queries, frames, execution, schedule, deadline, max_backlog, control, heartbeat)
+    given = locals()
+    execution = Execution(**{name: given[name] for name in EXECUTION_SETTINGS})
+    sharing = SharingSettings(**{name: given[name] for name in SHARING_SETTINGS})
+    prepared = prepare_shared(queries, frames, execution, sharing, control)
     announce_first_batch()
     return union_of(prepared)
 

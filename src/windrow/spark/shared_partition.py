@@ -26,7 +26,7 @@ from windrow.errors import Option, QueryError, unknown
 from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.model.query_metrics import BatchQueryMetrics
-from windrow.model.sharing import Subscription
+from windrow.model.sharing import SharingSettings, Subscription
 from windrow.spark.metrics import COLUMN
 from windrow.spark.partition_join import MAX_REASONS, Batches, PartitionJoin, rows_at_once
 
@@ -78,16 +78,16 @@ class SharedQueries:
 
     subscriptions: dict[str, Subscription]
     result_columns: pa.Schema
-    schedule: str = "greedy"
-    deadline: Deadline | None = None
-    max_backlog: int | None = None
+    sharing: SharingSettings = field(default_factory=SharingSettings)
     joins: tuple[JoinOnSpark, ...] = ()
     number: int = 0
 
+    @property
+    def deadline(self) -> Deadline | None:
+        return self.sharing.time_limit
+
     def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
-        join = SharedJoin(
-            self.subscriptions, self.schedule, self.deadline, self.max_backlog, schemas, clock=time.time
-        )
+        join = SharedJoin(self.subscriptions, self.sharing, schemas, clock=time.time)
         join.siblings, join.number = self.joins, self.number
         join.names = QueryNames([each.names for each in self.joins])
         return _SharedQueriesJoin(join, self.result_columns)

@@ -68,7 +68,10 @@ class StatementRunner:
     def prepare(self, statement: Statement) -> PreparedJoin:
         with pointing(statement):
             execution = self._execution(statement, statement.name)
-            return prepare(self._frames(statement), statement.query, execution)
+            if statement.sharing is None:
+                return prepare(self._frames(statement), statement.query, execution)
+            query = {statement.name: statement.query}
+            return prepare_shared(query, self._frames(statement), execution, statement.sharing)[0]
 
     def _execution(self, statement: Statement, name: str) -> Execution:
         own, given = statement.execution, self.execution
@@ -84,7 +87,7 @@ class StatementRunner:
 
     def _alone(self, statement: Statement) -> DataFrame:
         prepared = self.prepare(statement)
-        results = prepared.frame()
+        results = union_of([prepared]).drop(QUERY) if statement.sharing else prepared.frame()
         with pointing(statement), as_query_error(Option("where")):
             for condition in statement.where:
                 results = results.where(condition)
@@ -113,7 +116,7 @@ class StatementRunner:
             self.prepare(member)  # so that an error points at its own statement
         execution = self._execution(first, f"shared-{number}" if number else "shared")
         queries = {member.name: member.query for member in members}
-        results = union_of(prepare_shared(queries, self._frames(first), execution))
+        results = union_of(prepare_shared(queries, self._frames(first), execution, first.sharing))
         found: dict[str, sf.Column] = {}
         for member in members:
             own = sf.col(QUERY) == member.name
@@ -185,7 +188,9 @@ def _alike(one: Statement, other: Statement) -> bool:
         and not s.query.kind.shapes
         for s in (one, other)
     )
-    return free and all(getattr(one, name) == getattr(other, name) for name in ("sources", "execution"))
+    return free and all(
+        getattr(one, name) == getattr(other, name) for name in ("sources", "execution", "sharing")
+    )
 
 
 def columns_of(statement: Statement, frames: Mapping[str, DataFrame | FileStream]) -> dict[str, str]:

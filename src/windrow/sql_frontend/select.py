@@ -11,9 +11,10 @@ from sqlglot import exp
 from windrow.errors import Option, QueryError, located
 from windrow.expr.dialect import render
 from windrow.expr.parse import references
-from windrow.model.execution import SETTINGS, describe
+from windrow.model.execution import describe
 from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Function, Window
+from windrow.model.sharing import JOIN_SETTINGS, read_sharing
 from windrow.sql_frontend.from_clause import FromItem, read_from
 from windrow.sql_frontend.group_by import (
     EDGES,
@@ -70,13 +71,16 @@ def read_select(
         kinds = read_kinds(scope, select, streams[0].alias, by_alias, times)
         parts = list(kinds.on)
         _check_keys(scope, streams, parts)
-        given = settings.of(SETTINGS) | {
+        given = settings.of(JOIN_SETTINGS) | {
             "time": times,
             "within": _windows(text, streams, parts, times),
             "on": " AND ".join(_written(part) for part in parts) or "true",
             "functions": functions,
         }
+        sharing = read_sharing(given)
         query, execution = describe([f.alias for f in streams], given | kinds.settings)
+        if sharing is not None and query.kind.shapes:
+            raise QueryError("only inner joins defer rows; shed them, or leave it out", Option("deadline"))
         sampled = ("weight", "cluster") if query.sampled else ()
         certain = (CERTAIN,) if query.kind.reports_certainty else ()
         shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
@@ -95,6 +99,7 @@ def read_select(
         grouping=grouping,
         explain=explain,
         execution=replace(execution, name=None),
+        sharing=sharing,
         places=places,
     )
 

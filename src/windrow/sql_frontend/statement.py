@@ -10,6 +10,7 @@ from windrow.model.limits import memory_text
 from windrow.model.query import Query
 from windrow.model.result_groups import ResultGroups
 from windrow.model.settings import number, setting
+from windrow.model.sharing import SharingSettings
 from windrow.model.source import Source
 from windrow.sql_frontend.source_text import ClauseSpans
 
@@ -94,6 +95,8 @@ class Statement:
     explain: bool = False
     execution: Execution = field(default_factory=Execution)
     """Without the name, which is the statement's."""
+    sharing: SharingSettings | None = None
+    """Of the join that statements with the same settings share, if its deadline defers rows."""
     places: ClauseSpans | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -107,10 +110,16 @@ class Statement:
             "where": " AND ".join(self.where),
             "group": str(self.grouping.groups) if self.grouping else "",
             "memory": _memory(self.query),
-            "deadline": f"{self.query.deadline} by {self.query.time_policy}" if self.query.deadline else "",
+            "deadline": _deadline(self.query, self.sharing),
         }
         lines = [f"  {key:<9}{value}" for key, value in shown.items() if value]
         return "\n".join([f"{'explain ' if self.explain else ''}{self.name}", *lines])
+
+
+def _deadline(query: Query, sharing: SharingSettings | None) -> str:
+    if sharing is not None:
+        return f"{sharing.deadline}, the rest deferred by {sharing.schedule}"
+    return f"{query.deadline} by {query.time_policy}" if query.deadline else ""
 
 
 def _memory(query: Query) -> str:

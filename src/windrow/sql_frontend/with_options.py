@@ -13,15 +13,16 @@ from typing import Any
 from sqlglot import exp
 
 from windrow.errors import Option, QueryError, placed
-from windrow.model.execution import SETTINGS, read_texts
+from windrow.model.execution import read_texts
 from windrow.model.result_groups import ResultGroups
 from windrow.model.settings import check_known, settings_of
+from windrow.model.sharing import JOIN_SETTINGS
 from windrow.sql_frontend.grammar import Assignment
 from windrow.sql_frontend.source_text import SourceText, Span, span_of
 from windrow.sql_frontend.statement import Grouping
 
 GROUP_SETTINGS = settings_of(Grouping) | settings_of(ResultGroups)
-KNOWN = {n: each for n, each in {**SETTINGS, **GROUP_SETTINGS}.items() if each.texts and n != "on"}
+KNOWN = {n: each for n, each in (JOIN_SETTINGS | GROUP_SETTINGS).items() if each.texts and n != "on"}
 """Without the predicate, which WHERE and ON give."""
 
 

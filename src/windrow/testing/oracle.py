@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -160,11 +160,6 @@ def failed_rows(alias: str, rows: Iterable[Row], terms: Sequence[Term]) -> int:
         and all((t.fails and t.fails[alias](row)) or t.holds({alias: row}) is True for t in own)
         for row in rows
     )
-
-
-def lenient(terms: Sequence[Term]) -> list[Term]:
-    """Terms that also hold if they fail. Their additional results are the failed combinations."""
-    return [replace(term, holds=term.holds_or_fails) for term in terms]
 
 
 def _in_window(

@@ -2,8 +2,8 @@
 
 The seed fixes an order of the units, and a prefix of it is admitted. With less time the prefix shrinks, so
 the units that stay were admitted before and their windows are complete. Units of hot keys have far more
-combinations than others and are always admitted; otherwise chance would decide how much work there is and how
-much is found.
+combinations than others and are always admitted; otherwise the draw would decide how much work there is and
+how much is found.
 
 A result is found with the smallest probability its unit had when any of its rows arrived; its weight is the
 inverse (Horvitz-Thompson). Results of a unit are found or lost together, so the variance is that of unit
@@ -15,14 +15,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
-from windrow.kernels.admission_units import cells_of, chances, finders, rows_of_units, units_of, weigh
+from windrow.engine.limits.quality import thinned
+from windrow.estimation.missed import ResultSums
+from windrow.estimation.recall import HANDFUL
+from windrow.kernels.admission_units import cells_of, finders, probabilities, rows_of_units, units_of, weigh
 from windrow.kernels.harvest.call_load import affordable, cost_line, mostly_exceed, promise, shares, tally
+from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
@@ -40,14 +45,13 @@ SURVEYED = 512
 """Sample size: rows of a stream and call that are counted by unit."""
 CELLS = 64
 """With fewer occupied cells, each is too coarse to be dropped."""
-HANDFUL = 5
-"""Minimum number of units with results for an estimate."""
 
 
 class Admitter(Stateful):
+    version = 2
     saved = (
-        "admitted", "found", "true", "variance", "partial", "finders", "_totals", "_held", "_now",
-        "_hot", "_since", "_chance", "_certain",
+        "admitted", "results", "partial", "finders", "_totals", "_held", "_now", "_hot", "_since",
+        "_probability", "_certain",
     )  # fmt: skip
     clocks = ("_now",)
 
@@ -55,9 +59,7 @@ class Admitter(Stateful):
         self.units = units
         self.admitted = UNITS
         """Length of the admitted prefix; hot units are admitted as well."""
-        self.found = self.true = 0.0
-        self.variance = 0.0
-        """Results found, estimated true results, and the variance of that estimate."""
+        self.results = ResultSums()
         self.partial = False
         """Whether any row was ever stored without probing."""
         self.finders = 0
@@ -65,13 +67,13 @@ class Admitter(Stateful):
         self._totals = np.zeros(UNITS)
         """Total result weight of each unit that was not certain."""
         self._order = np.random.default_rng((seed, 11)).permutation(UNITS)
-        self._place = np.argsort(self._order)
+        self._rank = np.argsort(self._order)
         self._held = np.zeros((streams, UNITS))
         """Rows that arrived recently, admitted or not; about as many as complete windows would hold."""
         self._now: int | None = None
         self._hot = np.zeros(UNITS, bool)
         self._since: list[int] = []
-        self._chance: list[float] = []
+        self._probability: list[float] = []
         self._certain: list[Array] = []
         """History by event time: the probability of a unit, and which units were hot and therefore certain. A
         unit may cool and heat up again while rows of both periods are in the windows."""
@@ -80,6 +82,11 @@ class Admitter(Stateful):
         """The history as arrays; None if it has changed."""
         load_kernels()
 
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        sums = [values.pop(name) for name in ("found", "true", "variance")]
+        return values | {"results": ResultSums.of(*sums), "_probability": values.pop("_chance")}
+
     @property
     def thinned(self) -> bool:
         """Whether dropped rows may still be missing from the windows."""
@@ -87,24 +94,33 @@ class Admitter(Stateful):
 
     @property
     def excludes(self) -> bool:
-        """Whether rows that had no chance of admission may still be missing from the windows."""
-        return 0.0 in self._chance
+        """Whether rows that could not be admitted may still be missing from the windows."""
+        return 0.0 in self._probability
 
     @property
-    def spares(self) -> bool:
+    def any_hot(self) -> bool:
         """Whether any unit is hot."""
         return bool(self._hot.any())
 
     @property
-    def bringing(self) -> int:
+    def units_with_results(self) -> int:
         """Number of units with results that were not certain."""
         return int(np.count_nonzero(self._totals))
 
     @property
-    def unit(self) -> float:
+    def max_weight(self) -> float:
         """Weight that the results of one more admitted unit would have."""
         total = float(self._totals.sum())
         return float((self._totals**2).sum()) / total if total else 0.0
+
+    def quality(self, known: Quality, lost: bool) -> Quality:
+        """Account for rows not admitted. Their loss multiplies with the loss for lack of memory."""
+        if not lost and not self.partial:
+            return known
+        known = thinned(known, self.results, self.max_weight, True)
+        if (lost and self.units_with_results < HANDFUL) or (self.partial and self.finders < HANDFUL):
+            return replace(known, recall_low=0.0, recall_high=1.0)
+        return known
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -132,8 +148,8 @@ class Admitter(Stateful):
         """Fractions of rows and results kept, by units admitted; hot units first if `spare`."""
         streams = self.units.streams
         if self.units.by_row:
-            part = np.arange(UNITS + 1) / UNITS
-            return part, part ** len(streams)
+            fraction = np.arange(UNITS + 1) / UNITS
+            return fraction, fraction ** len(streams)
         if self.units.by_cell and np.count_nonzero(self._held.sum(axis=0) > 0.5) < CELLS:
             # With so few cells, dropping even one loses too much.
             return np.ones(UNITS + 1), np.append(np.zeros(UNITS), 1.0)
@@ -157,27 +173,27 @@ class Admitter(Stateful):
         self._remember(windows, count / UNITS, min(int(a.rows.ts[0]) for a in arrivals if len(a.rows)))
         found: list[Array | None] = [None] * len(arrivals)
         if count < UNITS:
-            kept = (self._place < count) | self._hot if count else np.zeros(UNITS, bool)
+            kept = (self._rank < count) | self._hot if count else np.zeros(UNITS, bool)
             for stream in self.units.streams:
                 rows = arrivals[stream].rows
                 found[stream] = rows_of_units(self.units.of(stream, rows.ts, rows.columns), kept)
         return found
 
-    def _remember(self, windows: Sequence[WindowStore], chance: float, since: int) -> None:
+    def _remember(self, windows: Sequence[WindowStore], probability: float, since: int) -> None:
         """Extend the history if anything has changed. Remove entries older than every row held."""
-        certain = self._hot & (0.0 < chance < 1.0)
-        last = (self._chance[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
-        if chance != last[0] or not np.array_equal(certain, last[1]):
+        certain = self._hot & (0.0 < probability < 1.0)
+        last = (self._probability[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
+        if probability != last[0] or not np.array_equal(certain, last[1]):
             self._since.append(max([since, *self._since[-1:]]))
-            self._chance.append(chance)
+            self._probability.append(probability)
             self._certain.append(certain)
             self._steps = None
-        if self._since and (len(self._since) > 1 or chance == 1.0):
+        if self._since and (len(self._since) > 1 or probability == 1.0):
             oldest = min([since, *(_oldest(w) for w in windows if len(w))])
             gone = max(0, bisect_right(self._since, oldest) - 1)
-            gone += len(self._since) == gone + 1 and chance == 1.0 and self._since[-1] <= oldest
+            gone += len(self._since) == gone + 1 and probability == 1.0 and self._since[-1] <= oldest
             if gone:
-                del self._since[:gone], self._chance[:gone], self._certain[:gone]
+                del self._since[:gone], self._probability[:gone], self._certain[:gone]
                 self._steps = None
 
     def count(
@@ -185,27 +201,26 @@ class Admitter(Stateful):
     ) -> None:
         """Weight results for rows dropped, and for rows that did not probe while a fraction `probes` did."""
         count = len(partials)
-        self.found += count
-        mean = 1 / probes
+        mean, variance = 1 / probes, 0.0
         if self.thinned:
             which = slice(None, None, -(-count // COUNTED_AT_ONCE))
-            units, chance = self._chances(windows, partials, which)
+            units, probability = self._probabilities(windows, partials, which)
             weight = mean * count / units.shape[1]
-            true, variance = weigh(units, chance, weight, self._totals)
-            mean, self.variance = true / count, self.variance + variance
-        self.true += count * mean
+            estimated, variance = weigh(units, probability, weight, self._totals)
+            mean = estimated / count
+        self.results.add_sum(count, count * mean, variance)
         if probes < 1:
-            count, squares = finders(partials.rows[arriving])
-            self.finders += count
-            self.variance += (1 - probes) * mean**2 * squares
+            rows, squares = finders(partials.rows[arriving])
+            self.finders += rows
+            self.results.add_sum(0.0, 0.0, (1 - probes) * mean**2 * squares)
 
     def weights(self, windows: Sequence[WindowStore], partials: PartialMatches) -> Array | float:
         """Weight of each result."""
         if not self.thinned:
             return 1.0
-        return 1 / np.prod(self._chances(windows, partials, slice(None))[1], axis=0)
+        return 1 / np.prod(self._probabilities(windows, partials, slice(None))[1], axis=0)
 
-    def _chances(
+    def _probabilities(
         self, windows: Sequence[WindowStore], partials: PartialMatches, which: slice
     ) -> tuple[Array, Array]:
         """Units of the selected results by stream, and their probabilities. A unit that occurs several times
@@ -218,9 +233,10 @@ class Admitter(Stateful):
             times[k] = window.ts[rows]
             units[k] = units[0] if k and self.units.by_key else self.units.in_window(stream, window, rows)
         if self._steps is None:
-            self._steps = np.array(self._since), np.maximum(self._chance, 1 / UNITS), np.stack(self._certain)
+            least = np.maximum(self._probability, 1 / UNITS)
+            self._steps = np.array(self._since), least, np.stack(self._certain)
         out = np.empty((len(streams), count))
-        chances(units, times, *self._steps, out)
+        probabilities(units, times, *self._steps, out)
         return units, out
 
 
@@ -244,7 +260,7 @@ def load_kernels() -> None:
     tally(held[0], units, 1.0, 1.0)
     shares(held, units, HOT, COOLED, flags[0], np.zeros(3), np.zeros(3))
     both = np.zeros((2, 2), np.int64)
-    chances(both, both, units, held[0], flags, held)
+    probabilities(both, both, units, held[0], flags, held)
     weigh(both, held, 1.0, held[0])
     cost_line(held, 0.0, 1, 1.0)
     mostly_exceed(held, 1.0, 1.0, 1.0, 1.0, held, 1.0)

@@ -173,7 +173,7 @@ class CallPlanner(Stateful):
         """Plan a call limited to `seconds`. Return the positions of admitted rows by stream; None for all."""
         rows = sum(len(a.rows) for a in arrivals)
         self._calls += 1
-        found = self.admitter.found, self.admitter.true
+        found = self.admitter.results.found, self.admitter.results.estimated
         self.call = call = PlannedCall(rows, sum(map(len, windows)) + rows, seconds, *found, rows)
         if rows == 0 or len(self.costs) == 0:
             return None
@@ -233,7 +233,7 @@ class CallPlanner(Stateful):
             choice = choose(
                 work, call.costs, seconds, current, kept, in_parts, self._all_probe, self._dropping
             )
-            if choice.recall > 0 or not self.admitter.spares:
+            if choice.recall > 0 or not self.admitter.any_hot:
                 break
         call.choice = choice = self._at_least_few(choice, work, exact)
         call.probes, call.predicted = choice.probes, exact * choice.work
@@ -349,8 +349,7 @@ class CallPlanner(Stateful):
         comparisons made."""
         call = self.call
         if call.plain:
-            self.admitter.found += call.results
-            self.admitter.true += call.results
+            self.admitter.results.add_sum(call.results, call.results)
         if call.admitted == 0:
             return
         took, built = seconds - call.planning, call.built
@@ -370,8 +369,8 @@ class CallPlanner(Stateful):
     def _learn_amounts(self, compared: int, work: float) -> None:
         """Update what an exact call would compare and find from what this call did."""
         call, per_row = self.call, self._per_row
-        found = self.admitter.found - call.found_before
-        results = self.admitter.true - call.estimated_before
+        found = self.admitter.results.found - call.found_before
+        results = self.admitter.results.estimated - call.estimated_before
         share = max(work, 1e-4) * call.admitted / call.rows
         if call.choice.z < 1:
             # A harvest does not show how many results there are.

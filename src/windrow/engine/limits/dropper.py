@@ -16,11 +16,14 @@ import numpy as np
 
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, rows_held
+from windrow.engine.limits.quality import thinned
 from windrow.engine.probe import Probe
+from windrow.estimation.missed import ResultSums
 from windrow.eviction.window_view import RowState
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.random_drop import drop_rates
 from windrow.model.harvest import BasicWindows, Harvest
+from windrow.model.metrics import Quality
 from windrow.model.plan import Plan
 from windrow.model.query import Query
 from windrow.model.stateful import Stateful
@@ -32,13 +35,15 @@ if TYPE_CHECKING:
     from windrow.engine.windows import Windows
 
 Array = np.ndarray
-CHANCE, STOOD_FOR = "dropper.chance", "dropper.stood_for"
+PROBABILITY, RESULT_WEIGHT = "dropper.chance", "dropper.stood_for"
+"""Of a row: its probability of admission, and the weight of its results so far. Stored states use
+these names."""
 
 
 class Dropper(Stateful):
-    version = 2
-    saved = ("keep", "found", "estimated", "variance", "statistics", "_steady", "_chosen")
-    row_state: RowState = ((CHANCE, np.float64), (STOOD_FOR, np.float64))
+    version = 3
+    saved = ("keep", "results", "statistics", "_steady", "_chosen")
+    row_state: RowState = ((PROBABILITY, np.float64), (RESULT_WEIGHT, np.float64))
     calls: CallPlanner | None = None
     harvest: Harvest | None = None
     """None: admitted rows probe whole windows."""
@@ -48,9 +53,7 @@ class Dropper(Stateful):
         self._plan: Plan | None = None
         self.keep = np.ones(count)
         """Fraction of each stream's rows that is admitted."""
-        self.found = 0.0
-        self.estimated = 0.0
-        self.variance = 0.0
+        self.results = ResultSums()
         self.statistics = ProbeStatistics(count)
         self._seed = query.seed
         self._steady = 1.0
@@ -60,8 +63,9 @@ class Dropper(Stateful):
         """Smoothed throttle fraction and sub-batch of the last choice, and the rates chosen."""
 
     @classmethod
-    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
-        return values | {"_chosen": None} if version == 1 else None
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        sums = [values.pop(name) for name in ("found", "estimated", "variance")]
+        return {"_chosen": None} | values | {"results": ResultSums.of(*sums)}
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -101,7 +105,7 @@ class Dropper(Stateful):
     def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Store the probability of the rows appended from position `start` on."""
         window = windows[stream]
-        window.column(CHANCE)[start : window.end] = self.keep[stream]
+        window.column(PROBABILITY)[start : window.end] = self.keep[stream]
 
     def probe(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
         counts = np.zeros(len(probe.direction.steps) + 1)
@@ -114,19 +118,22 @@ class Dropper(Stateful):
         """None: admitted rows stay until they expire."""
         return None
 
+    def quality(self, known: Quality, dropped: bool, conserved: bool) -> Quality:
+        return thinned(known, self.results, 0.0, dropped)
+
     # -- inside -------------------------------------------------------------------------------------
 
     def _count(self, windows: Windows, partials: PartialMatches) -> None:
-        chances = {s: windows[s].column(CHANCE)[rows] for s, rows in partials.rows.items()}
-        each = 1 / np.prod(list(chances.values()), axis=0)
-        self.found += len(partials)
-        self.estimated += float(each.sum())
+        probabilities = {s: windows[s].column(PROBABILITY)[rows] for s, rows in partials.rows.items()}
+        each = 1 / np.prod(list(probabilities.values()), axis=0)
+        variance = 0.0
         for stream, rows in partials.rows.items():
             mine, first, at = np.unique(rows, return_index=True, return_inverse=True)
-            column = windows[stream].column(STOOD_FOR)
+            column = windows[stream].column(RESULT_WEIGHT)
             before = column[mine]
             column[mine] = after = before + np.bincount(at, each, len(mine))
-            self.variance += float(((1 - chances[stream][first]) * (after**2 - before**2)).sum())
+            variance += float(((1 - probabilities[stream][first]) * (after**2 - before**2)).sum())
+        self.results.add_sum(len(partials), float(each.sum()), variance)
 
     def model(self, windows: Windows) -> HarvestModel:
         """Model of the streams as they arrive, before dropping."""

@@ -210,8 +210,8 @@ class Evictor(Stateful):
             return 1, True
         if max(self._held(windows).filled) > 0.5:
             return 1, self._rng.random() < LEARNING_FRACTION
-        chance = 2 * LEARNING_ROWS * rows / (held * min(rows, LEARNING_ROWS))
-        stride = max(1, rows // LEARNING_ROWS) if self._rng.random() < chance else 0
+        probability = 2 * LEARNING_ROWS * rows / (held * min(rows, LEARNING_ROWS))
+        stride = max(1, rows // LEARNING_ROWS) if self._rng.random() < probability else 0
         return stride, stride > 0
 
     # -- inside -------------------------------------------------------------------------------------

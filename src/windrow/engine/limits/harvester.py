@@ -10,6 +10,7 @@ the lags are still learned, and the results the others miss are estimated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +19,17 @@ from windrow.engine.age_intervals import FOREVER, AgeIntervals
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, orders_of, rows_held
+from windrow.engine.limits.quality import harvested
 from windrow.engine.probe import Probe
 from windrow.estimation.missed import MissedResults, ShreddingSample
+from windrow.estimation.recall import UNKNOWN
 from windrow.eviction.window_view import RowState
 from windrow.harvest.call_load import Curve
 from windrow.harvest.lags import KINDS, Lags
 from windrow.harvest.model import HarvestModel, max_useful_ages
 from windrow.harvest.solve import solve
 from windrow.model.harvest import BasicWindows, Harvest
+from windrow.model.metrics import Quality
 from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Harvesting
 from windrow.model.query import Query
@@ -108,6 +112,16 @@ class Harvester(Stateful):
     @classmethod
     def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
         return values | {"harvest": None, "_chosen": None, "_curve": None} if version == 1 else None
+
+    def quality(self, known: Quality, dropped: bool, conserved: bool) -> Quality:
+        admitter = None if self.calls is None else self.calls.admitter
+        if admitter is not None:
+            known = admitter.quality(known, dropped)
+        known = harvested(known, self.missed, conserved)
+        if admitter is not None and admitter.excludes:
+            # Rows with probability 0 are missing from the windows, and the sums do not cover their results.
+            known = replace(known, results_max_weight=UNKNOWN)
+        return known
 
     # -- the data flow ------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from windrow.engine.probe import Probe
 from windrow.eviction.window_view import RowState
 from windrow.harvest.model import HarvestModel
 from windrow.model.harvest import Harvest
+from windrow.model.metrics import Quality
 from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Harvesting
 from windrow.model.query import Query
@@ -56,6 +57,10 @@ class LoadShedder(Protocol):
 
     def max_useful_ages(self) -> list[int] | None:
         """Per stream, the greatest age in microseconds that is probed; None if all ages are."""
+
+    def quality(self, known: Quality, dropped: bool, conserved: bool) -> Quality:
+        """`known`, less what is missed for lack of time. `dropped` and `conserved` say whether any row was
+        dropped, or evicted because no harvest probes it."""
 
     def model(self, windows: Windows) -> HarvestModel:
         """Cost and output model from everything learned."""

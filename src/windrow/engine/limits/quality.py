@@ -6,11 +6,8 @@ from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING
 
-from windrow.engine.limits.admitter import HANDFUL, Admitter
-from windrow.engine.limits.dropper import Dropper
-from windrow.engine.limits.harvester import Harvester
-from windrow.estimation.missed import missed_interval
-from windrow.estimation.recall import UNKNOWN, recall_interval
+from windrow.estimation.missed import MissedResults, ResultSums, missed_interval
+from windrow.estimation.recall import HANDFUL, recall_interval
 from windrow.model.metrics import Quality
 
 if TYPE_CHECKING:
@@ -32,19 +29,9 @@ def quality(join: Join, results: int, admitted: float) -> Quality:
     known = Quality(results_found=found, results_estimated=found)
     if join.evictor is not None:
         known = join.evictor.quality(join.windows, results)
-    if isinstance(join.load_shedder, Harvester):
-        calls = join.load_shedder.calls
-        admitter = None if calls is None else calls.admitter
-        if admitter is not None:
-            known = _admitted(known, admitter, any(join.dropped))
-        known = _harvested(known, join.load_shedder, any(join.conserved))
+    if join.load_shedder is not None:
+        known = join.load_shedder.quality(known, any(join.dropped), any(join.conserved))
         known = _built(known, results, join.skipped)
-        if admitter is not None and admitter.excludes:
-            # Rows with probability 0 are missing from the windows, and the sums do not cover their results.
-            known = replace(known, results_max_weight=UNKNOWN)
-    elif isinstance(join.load_shedder, Dropper):
-        dropper = join.load_shedder
-        known = _thinned(known, dropper.found, dropper.estimated, dropper.variance, 0.0, any(join.dropped))
     return known if admitted == 1.0 else _overflowed(known, admitted)
 
 
@@ -78,18 +65,18 @@ def _overflowed(known: Quality, admitted: float) -> Quality:
     )
 
 
-def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality:
+def harvested(known: Quality, missed: MissedResults, conserved: bool) -> Quality:
     """Combine results lost for lack of memory with those the harvest did not look for. Nothing is known about
     rows evicted because the harvest does not probe them."""
-    missed = harvester.missed
     if missed.rows == 0 and not conserved:
         return known
     if missed.unsampled_rows or conserved or missed.drawn < HANDFUL or isnan(known.recall):
         return _unknown(known)
-    found, true = known.results_found, known.results_estimated + missed.count
-    variance = known.results_variance + missed.variance
-    unit = max(known.results_max_weight, missed.max_weight)
-    low, high = missed_interval(known.results_estimated - found + missed.count, variance, unit)
+    found, true = known.results_found, known.results_estimated + missed.results.estimated
+    variance = known.results_variance + missed.results.variance
+    max_weight = max(known.results_max_weight, missed.max_weight)
+    lost = known.results_estimated - found + missed.results.estimated
+    low, high = missed_interval(lost, variance, max_weight)
     return replace(
         known,
         recall=found / true if true else float("nan"),
@@ -97,31 +84,20 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
         recall_high=found / (found + low) if found + low else 1.0,
         results_estimated=true,
         results_variance=variance,
-        results_max_weight=unit,
+        results_max_weight=max_weight,
     )
 
 
-def _admitted(known: Quality, admitter: Admitter, lost: bool) -> Quality:
-    """Account for rows not admitted. Their loss multiplies with the loss for lack of memory."""
-    if not lost and not admitter.partial:
-        return known
-    known = _thinned(known, admitter.found, admitter.true, admitter.variance, admitter.unit, True)
-    if (lost and admitter.bringing < HANDFUL) or (admitter.partial and admitter.finders < HANDFUL):
-        return replace(known, recall_low=0.0, recall_high=1.0)
-    return known
-
-
-def _thinned(
-    known: Quality, found: float, weight: float, variance: float, unit: float, lost: bool
-) -> Quality:
+def thinned(known: Quality, sums: ResultSums, max_weight: float, lost: bool) -> Quality:
     """Scale by the mean weight of results among admitted rows; unknown before the first result."""
+    found = sums.found
     if found == 0:
         return _unknown(known) if lost else known
-    factor = weight / found
+    factor = sums.estimated / found
     true = known.results_estimated * factor
-    spread = known.results_variance * factor**2 + variance * (known.results_estimated / found) ** 2
-    unit = max(known.results_max_weight * factor, unit)
-    recall, low, high = recall_interval(known.results_found, true, spread, unit=unit)
+    spread = known.results_variance * factor**2 + sums.variance * (known.results_estimated / found) ** 2
+    max_weight = max(known.results_max_weight * factor, max_weight)
+    recall, low, high = recall_interval(known.results_found, true, spread, max_weight=max_weight)
     return replace(
         known,
         recall=recall,
@@ -129,5 +105,5 @@ def _thinned(
         recall_high=high,
         results_estimated=true,
         results_variance=spread,
-        results_max_weight=unit,
+        results_max_weight=max_weight,
     )

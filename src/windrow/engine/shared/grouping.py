@@ -41,6 +41,7 @@ class SplitPredicate:
 def split_by_stream(query: Query) -> SplitPredicate:
     """Split the query's predicate.
 
+    >>> from windrow.model.query import Stream
     >>> streams = {"a": Stream("at", "5 s"), "b": Stream("at", "5 s")}
     >>> split_by_stream(Query(streams, "b.k = a.k and a.x > 3"))
     SplitPredicate(join=('a.k = b.k',), above=('a.x > 3',))

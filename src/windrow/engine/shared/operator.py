@@ -24,10 +24,12 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.limits import Deadline
 from windrow.model.query import Query
 from windrow.model.query_metrics import SearchProgress, SharedMetrics
-from windrow.model.sharing import Subscription
+from windrow.model.settings import documents
+from windrow.model.sharing import SHARING_SETTINGS, SharingSettings, Subscription
 
 
 @checks_keywords("wr.SharedOperator")
+@documents(SHARING_SETTINGS)
 class SharedOperator:
     """Many queries over the same streams, in this process.
 
@@ -39,13 +41,7 @@ class SharedOperator:
     ----------
     queries
         Name to `Query`, or to `Subscription` for a select list or a further filter.
-    schedule
-        "lwo", "swf" or "greedy": what is served first when time is short.
-    deadline
-        Time limit of a call, such as "2 seconds", or a rate to keep up with, "50000 rows/s"; the rest is
-        deferred to the next call. None: a call finishes all its rows.
-    max_backlog
-        Maximum rows of a join in the backlog; beyond it the deadline is exceeded.
+    {options}
     schemas
         Alias to pyarrow schema, if known in advance.
     clock
@@ -72,11 +68,9 @@ class SharedOperator:
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         groups = group_queries(queries)
+        sharing = SharingSettings(schedule, deadline, max_backlog)
         self._names = QueryNames([g.subscriptions for g in groups])
-        self._joins = [
-            SharedJoin(g.subscriptions, schedule, deadline, max_backlog, _of(g, schemas), clock)
-            for g in groups
-        ]
+        self._joins = [SharedJoin(g.subscriptions, sharing, _of(g, schemas), clock) for g in groups]
         for number, join in enumerate(self._joins):
             join.names, join.number = self._names, number
 

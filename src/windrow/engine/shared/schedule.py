@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.errors import Option, QueryError, unknown
-
 Array = np.ndarray
 
 
@@ -46,9 +44,3 @@ SCHEDULES = {
     "swf": Schedule(swf, early=False),
     "greedy": Schedule(greedy, early=True),
 }
-
-
-def find_schedule(name: str) -> Schedule:
-    if name not in SCHEDULES:
-        raise QueryError(unknown("schedule", str(name), SCHEDULES), Option("schedule"))
-    return SCHEDULES[name]

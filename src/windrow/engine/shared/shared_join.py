@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -26,12 +25,11 @@ from windrow.engine.shared.query_names import QueryNames, Sibling, check_streams
 from windrow.engine.shared.query_router import QueryRouter
 from windrow.engine.shared.release import Delivery
 from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQuery, ResultSelection, ordered
-from windrow.engine.shared.schedule import find_schedule
+from windrow.engine.shared.schedule import SCHEDULES
 from windrow.engine.shared.subscribers import Key, Subscriber, Subscribers
-from windrow.errors import Option, QueryError, placed
-from windrow.model.limits import Deadline
+from windrow.errors import QueryError, placed
 from windrow.model.query_metrics import QueryMetrics
-from windrow.model.sharing import Subscription
+from windrow.model.sharing import SharingSettings, Subscription
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
@@ -47,9 +45,7 @@ class SharedJoin:
     def __init__(
         self,
         subscriptions: Mapping[str, Subscription],
-        schedule: str = "greedy",
-        deadline: str | timedelta | Deadline | None = None,
-        max_backlog: int | None = None,
+        sharing: SharingSettings | None = None,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
@@ -74,11 +70,10 @@ class SharedJoin:
         """Names of all joins that get the same control messages, and the number of this one."""
         self.siblings: tuple[Sibling, ...] = ()
         """All these joins, if there are others."""
-        self._schedule = find_schedule(schedule)
-        with placed(Option("deadline")):
-            self._deadline = Deadline.parse(deadline)
+        sharing = sharing or SharingSettings()
+        self._schedule, self._deadline = SCHEDULES[sharing.schedule], sharing.time_limit
         if self._deadline is not None and not self.subscribers.like.kind.shapes:
-            self.scheduler = BacklogScheduler(self._schedule, max_backlog)
+            self.scheduler = BacklogScheduler(self._schedule, sharing.max_backlog)
         query = base_query(self.subscribers.like, self.subscribers.tiers.largest)
         self.runner = JoinRunner(query, schemas, make_sink=self._make_router)
         self.bind()

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from windrow.estimation.recall import HANDFUL, UNKNOWN, ResultSums, recall_of
+from windrow.estimation.missed import ResultSums
+from windrow.estimation.recall import HANDFUL, UNKNOWN, recall_of
 from windrow.eviction.ranking import MemoryBudget
 from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, WindowView
