@@ -105,7 +105,7 @@ class Segment:
         """The payload as a part of a state, verified or not."""
         return self.source.part
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return len(self.source)
 

@@ -170,8 +170,8 @@ class WindowStore:
 
     def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
         """Payload columns of the rows at `positions`."""
-        fields = [self.schema.field(name) for name in (self.schema.names if columns is None else columns)]
-        return gather_columns(self.segments, self._moved, positions, fields)
+        names = self.schema.names if columns is None else columns
+        return gather_columns(self.segments, self._moved, positions, self.schema, names)
 
     def gather_from(self, position: int, columns: Sequence[str]) -> list[pa.Array]:
         """Payload columns of the rows from `position` on; not copied if they are in one segment."""
@@ -235,10 +235,10 @@ class WindowStore:
 
     def expire(self, horizon: int) -> int:
         """Removes the rows at the front that are older than `horizon`; returns their number."""
-        before = self.first
-        if before == self.end or (self.ordered and self.ts[before] >= horizon):
+        before, ordered = self.first, self.ordered
+        if before == self.end or (ordered and self.ts[before] >= horizon):
             return 0
-        if self.ordered:
+        if ordered:
             self.first += int(np.searchsorted(self.ts[self.first : self.end], horizon, side="left"))
         else:
             self.first = window_arrays.skip_below(self.ts, self.first, self.end, horizon)

@@ -35,7 +35,7 @@ HOT, COOLED = 32.0, 16.0
 """A unit becomes hot at 32 times the mean number of rows on every stream, or 3 % of all, and stays hot down
 to half of that. Smaller units may be large only because several keys share them."""
 COUNTED_AT_ONCE = 512
-"""Sample size: probabilities are computed for this many results of a piece."""
+"""Sample size: probabilities are computed for this many results of an arriving stream."""
 SURVEYED = 512
 """Sample size: rows of a stream and call that are counted by unit."""
 CELLS = 64
@@ -167,7 +167,7 @@ class Admitter(Stateful):
         """Extend the history if anything has changed. Remove entries older than every row held."""
         certain = self._hot & (0.0 < chance < 1.0)
         last = (self._chance[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
-        if chance != last[0] or not np.array_equal(certain, last[1]):
+        if chance != last[0] or (certain != last[1]).any():
             self._since.append(max([since, *self._since[-1:]]))
             self._chance.append(chance)
             self._certain.append(certain)
@@ -181,21 +181,26 @@ class Admitter(Stateful):
                 self._steps = None
 
     def count(
-        self, windows: Sequence[WindowStore], partials: PartialMatches, arriving: int, probes: float
+        self,
+        windows: Sequence[WindowStore],
+        partials: PartialMatches,
+        found_by: Sequence[Array],
+        probes: float,
     ) -> None:
-        """Weight results for rows dropped, and for rows that did not probe while a fraction `probes` did."""
+        """Weight results for rows dropped, and for rows that did not probe while a fraction `probes` did.
+        `found_by` are the positions of the rows that found them, by arriving stream."""
         count = len(partials)
         self.found += count
         mean = 1 / probes
         if self.thinned:
-            which = slice(None, None, -(-count // COUNTED_AT_ONCE))
+            which = slice(None, None, -(-count // (COUNTED_AT_ONCE * len(found_by))))
             units, chance = self._chances(windows, partials, which)
             weight = mean * count / units.shape[1]
             true, variance = weigh(units, chance, weight, self._totals)
             mean, self.variance = true / count, self.variance + variance
         self.true += count * mean
-        if probes < 1:
-            count, squares = finders(partials.rows[arriving])
+        for rows in found_by if probes < 1 else ():
+            count, squares = finders(rows)
             self.finders += count
             self.variance += (1 - probes) * mean**2 * squares
 
