@@ -322,8 +322,8 @@ class CallPlanner(Stateful):
         finders: Sequence[Array],
         seconds_left: float,
     ) -> PartialMatches:
-        """Results there is time to build: a contiguous run with a random start. `finders` are the positions of
-        the rows that found them, by arriving stream."""
+        """Results there is time to build: a contiguous run with a random start. `finders` are the positions
+        of the rows that found them, by arriving stream."""
         call = self.call
         if not call.plain:
             self.admitter.count(windows, partials, finders, call.choice.probes)
