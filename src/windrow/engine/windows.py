@@ -172,10 +172,11 @@ class Windows(Sequence[WindowStore]):
     def structs(self, stream: int, positions: Array, kind: pa.StructType) -> pa.Array:
         """Whole rows as structs, null where a row is missing."""
         there = _there(positions)
-        mask = None if there is None else pa.array(~there)
+        missing = None if there is None else ~there
         if not kind.num_fields:
-            return pa.array([{}] * len(positions), kind, mask=mask)
+            return pa.array([{}] * len(positions), kind, mask=missing)
         columns = self._gather(stream, positions, self[stream].schema.names, there)
+        mask = None if missing is None else pa.array(missing)
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
 
     def _gather(
