@@ -59,9 +59,10 @@ class IndexSearch:
         """Pairs (partial match, row of the step's window inside its time bounds), in batches. Only rows at
         positions from `first` to before `end`, if given. There may be several time bounds for each partial
         match: those of all in a first interval, then those of all in a second, and so on."""
-        if len(partials) == 0 or (end is not None and first >= end):
+        count = len(partials)
+        if count == 0 or (end is not None and first >= end):
             return
-        values, copies = self._bound(partials), len(bounds[0]) // len(partials)
+        values, copies = self._bound(partials), len(bounds[0]) // count
         if copies > 1:
             values = [np.tile(column, copies) for column in values]
         for kernel in self._kernels(bounds, first, values, end):
@@ -69,7 +70,7 @@ class IndexSearch:
                 if end is not None and end < self.window.end:
                     before = found < end
                     which, found = which[before], found[before]
-                yield which % len(partials) if copies > 1 else which, found
+                yield which % count if copies > 1 else which, found
 
     def _bound(self, partials: PartialMatches) -> list[Array]:
         """Values to look up: a column per driving condition, or the positions of rows with sets."""

@@ -48,8 +48,11 @@ class InputBuffer:
 
     def release(self, before: int | None, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
         """Remove and return the rows older than `before`; all of them if None."""
-        ts, rows, calls = self.merged(schema)
-        count = len(ts) if before is None else int(np.searchsorted(ts, before, side="left"))
+        ts, rows, calls = found = self.merged(schema)
+        if before is None:
+            self.parts = []
+            return found
+        count = int(np.searchsorted(ts, before, side="left"))
         self.parts = [(ts[count:], rows.slice(count), calls[count:])] if count < len(ts) else []
         return ts[:count], rows.slice(0, count), calls[:count]
 

@@ -38,6 +38,8 @@ from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 Build = Callable[[], Iterator[pa.RecordBatch]]
+Found = tuple[int, PartialMatches]
+"""An arriving stream, and results of its rows."""
 
 
 class ResultSink(Protocol):
@@ -246,7 +248,7 @@ class Join(Stateful):
         threads = self._threads.worth(sum(len(a.rows) for a in arrivals))
         threads.each(self.windows.stage, range(len(arrivals)), arrivals, places)
         starts = []
-        few: list[PartialMatches] = []
+        few: list[Found] = []
         for stream in range(len(arrivals)):
             start = self.windows[stream].add_staged()
             starts.append(start)
@@ -258,8 +260,8 @@ class Join(Stateful):
                 yield from self._decided(self.outer.arrived(stream, start))
             threads = self._threads.worth(self.windows[stream].end - start)
             yield from threads.map(call, self._results(stream, start, threads, controller, few))
-        if few:
-            yield from self.sink.add(self.windows, PartialMatches.joined(few), None)
+        if few and len(results := self._affordable(few, controller)):
+            yield from self.sink.add(self.windows, results, None)
         self.sink.end_sub_batch(self.windows, arrivals, starts)
         if load_shedder:
             self._evict_unharvested(load_shedder, now)
@@ -312,12 +314,14 @@ class Join(Stateful):
         for stream, positions in enumerate(kept):
             if positions is None:
                 continue
-            dropped = np.ones(len(arrivals[stream].rows), bool)
-            dropped[positions] = False
-            self.dropped[stream] += len(dropped) - len(positions)
+            dropped = len(arrivals[stream].rows) - len(positions)
+            self.dropped[stream] += dropped
             if not sampled:
-                self.unsampled[stream] += len(dropped) - len(positions)
-            self.lose(stream, arrivals[stream], dropped)
+                self.unsampled[stream] += dropped
+            if self.outer is not None:
+                lost = np.ones(len(arrivals[stream].rows), bool)
+                lost[positions] = False
+                self.lose(stream, arrivals[stream], lost)
             found[stream] = arrivals[stream].admitted_at(positions, self.bound.query.counts_rows)
         return found
 
@@ -342,12 +346,13 @@ class Join(Stateful):
         start: int,
         threads: Threads,
         controller: DeadlineController | None,
-        few: list[PartialMatches],
+        few: list[Found],
     ) -> Iterator[Build]:
         """Functions that build the results of the rows from position `start` on. Policies and outer joins see
         the results in order, before they are built. Where there are few they are added to `few`: those of all
         streams are built together."""
         add = partial(self.sink.add, self.windows)
+        eager = self.outer is None or self.outer.eager
         for partials in self._probe(arriving, start, threads):
             sample = self.evictor.on_results(self.windows, partials) if self.evictor else None
             if sample is not None:
@@ -355,14 +360,19 @@ class Join(Stateful):
             if self.outer is not None:
                 for results, certain in self.outer.matched(partials):
                     yield partial(add, results, None, certain)
-            if self.call_planner and controller:
-                found = len(partials)
-                left = controller.seconds_left
-                partials = self.call_planner.affordable(self.windows, partials, arriving, left)
-                self.skipped += found - len(partials)
-            if len(partials) == 0 or not (self.outer is None or self.outer.eager):
+            if sample is None and eager and len(partials) < PIECE:
+                few.append((arriving, partials))
                 continue
-            if sample is None and len(partials) < PIECE:
-                few.append(partials)
-            else:
+            partials = self._affordable([(arriving, partials)], controller)
+            if eager and len(partials):
                 yield partial(add, partials, sample)
+
+    def _affordable(self, found: Sequence[Found], controller: DeadlineController | None) -> PartialMatches:
+        """The results that there is time to build."""
+        results = PartialMatches.joined([partials for _, partials in found])
+        if self.call_planner is None or controller is None:
+            return results
+        finders = [partials.rows[arriving] for arriving, partials in found]
+        kept = self.call_planner.affordable(self.windows, results, finders, controller.seconds_left)
+        self.skipped += len(results) - len(kept)
+        return kept

@@ -92,11 +92,12 @@ def in_pieces(found: Iterable[PartialMatches], kept: bool) -> Iterator[PartialMa
     parts: list[PartialMatches] = []
     held = 0
     for partials in found:
-        if not parts and len(partials) >= PIECE:
+        count = len(partials)
+        if not parts and count >= PIECE:
             yield partials.kept() if kept else partials
             continue
         parts.append(partials.kept())
-        held += len(partials)
+        held += count
         if held >= PIECE:
             yield PartialMatches.joined(parts)
             parts, held = [], 0

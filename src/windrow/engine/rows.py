@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from windrow.engine.key_numbers import NO_KEY, KeyNumbers
@@ -126,7 +127,8 @@ class Rows:
         if len(positions) == 0:
             return self.slice(0, 0)
         columns = {name: column[positions] for name, column in self.columns.items()}
-        return Rows(self.ts[positions], columns, self.payload.take(pa.array(positions)))
+        payload = pc.take(self.payload, pa.array(positions), boundscheck=False)
+        return Rows(self.ts[positions], columns, payload)
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[l
         begin = min(int(t[a]) for t, a in zip(times, at, strict=True) if a < len(t))
         until = begin + length
         while True:
-            stop = [int(np.searchsorted(t, until, side="left")) for t in times]
+            stop = [int(t.searchsorted(until)) for t in times]
             if stop == ends or sum(stop) - sum(at) >= least_rows:
                 break
             # Skip time without rows, and grow geometrically where rows are sparse.

@@ -50,6 +50,10 @@ class Threads:
 
     def each(self, work: Callable[..., object], *columns: Iterable[Any]) -> None:
         """Call `work` with the first of each of the columns, with the second of each, and so on."""
+        if self._pool is None:
+            for arguments in zip(*columns, strict=True):
+                work(*arguments)
+            return
         for _ in self.map(lambda arguments: [work(*arguments)], zip(*columns, strict=True)):
             pass
 

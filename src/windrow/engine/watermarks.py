@@ -79,6 +79,8 @@ class Watermarks(Stateful):
 
     def reached(self, stream: int) -> int | None:
         """The event time that a stream has reached, or is assumed to have; None while nothing is known."""
+        if not self.shared and self.idle is None:
+            return self.slowest[stream] if self.tracked[stream] else self.max_event_times[stream]
         streams = range(len(self.late)) if self.shared else (stream,)
         own = [self.slowest[s] if self.tracked[s] else self.max_event_times[s] for s in streams]
         if self.idle is not None and (top := self.max_event_time) is not None:

@@ -165,22 +165,25 @@ class Windows(Sequence[WindowStore]):
         for stream, alias in enumerate(self._aliases):
             names = sorted(name for a, name in needed if a == alias)
             if names:
-                gathered = self._gather(stream, rows[stream], names)
+                gathered = self._gather(stream, rows[stream], names, _there(rows[stream]))
                 found.update({(alias, n): column for n, column in zip(names, gathered, strict=True)})
         return found
 
     def structs(self, stream: int, positions: Array, kind: pa.StructType) -> pa.Array:
         """Whole rows as structs, null where a row is missing."""
-        there = positions != MISSING
+        there = _there(positions)
+        missing = None if there is None else ~there
         if not kind.num_fields:
-            return pa.array([{}] * len(positions), kind, mask=~there)
-        columns = self._gather(stream, positions, self[stream].schema.names)
-        mask = None if there.all() else pa.array(~there)
+            return pa.array([{}] * len(positions), kind, mask=missing)
+        columns = self._gather(stream, positions, self[stream].schema.names, there)
+        mask = None if missing is None else pa.array(missing)
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
 
-    def _gather(self, stream: int, positions: Array, names: Sequence[str]) -> list[pa.Array]:
-        window, there = self[stream], positions != MISSING
-        if there.all():
+    def _gather(
+        self, stream: int, positions: Array, names: Sequence[str], there: Array | None
+    ) -> list[pa.Array]:
+        window = self[stream]
+        if there is None:
             return window.gather(positions, names)
         if not there.any():
             return [pa.nulls(len(positions), window.schema.field(name).type) for name in names]
@@ -234,10 +237,16 @@ class Windows(Sequence[WindowStore]):
             out[:] = np.where(rank + size < arrived, np.minimum(out, seq), out)
 
 
+def _there(positions: Array) -> Array | None:
+    """Mask of the rows that are not missing; None for all."""
+    there = positions != MISSING
+    return None if there.all() else there
+
+
 def values_or(column: Array, positions: Array, default: int) -> Array:
     """Values of the rows at `positions`, `default` where a row is missing."""
-    there = positions != MISSING
-    if there.all():
+    there = _there(positions)
+    if there is None:
         return column[positions]
     found = np.full(len(positions), default, column.dtype)
     found[there] = column[positions[there]]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from windrow.expr.casts import cast
 from windrow.expr.encoding import encode
@@ -27,8 +26,8 @@ def column_values(
 ) -> pa.Array:
     """The values before encoding, in the common type of both sides. Operations that fail are added to
     `failures`."""
-    if isinstance(column.node, exp.Column):
-        array = columns.get((column.node.table, column.node.name))
+    if column.reference is not None:
+        array = columns.get(column.reference)
         if isinstance(array, pa.Array) and array.type.equals(column.type):
             return array
     return cast(evaluate(column.node, columns, length, functions, failures), column.type)

@@ -78,7 +78,10 @@ class CallCosts(Stateful):
         if self._first:
             self._first = False
             return
-        self.seen = np.vstack((self.seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))))
+        before = self.seen[1 - REMEMBERED :]
+        self.seen = np.empty((len(before) + 1, 2))
+        self.seen[:-1] = before
+        self.seen[-1] = seconds, work_of(rows, compared, built)
 
     def clear(self) -> None:
         self.seen = self.seen[:0]

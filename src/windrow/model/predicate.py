@@ -58,6 +58,11 @@ class JoinColumn:
         return (self.stream, self.name)
 
     @cached_property
+    def reference(self) -> tuple[str, str] | None:
+        """Alias and name of a plain column; None for other expressions."""
+        return (self.node.table, self.node.name) if isinstance(self.node, exp.Column) else None
+
+    @cached_property
     def name(self) -> str:
         """Its name in the window, with the type: an expression may be compared as several types."""
         return f"{self.sql}: {self.type}" + (" in order" if self.kind == "ordered" else "")

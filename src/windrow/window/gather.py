@@ -37,7 +37,7 @@ class Chunk:
         self.offset = array.offset
         self.nulls = array.null_count > 0
         self.addresses = [0 if buffer is None else buffer.address for buffer in array.buffers()]
-        self.width = _fixed_width(array.type)
+        self.width = fixed_width(array.type)
         """Bytes per value; 0 if it is not fixed."""
         self.values = self.addresses[1] + self.width * self.offset if self.width else 0
         """Address of the first value, if values have a fixed width."""
@@ -132,7 +132,7 @@ def _picked_strings(chunks: Sequence[Chunk], picked: Sequence[Picked]) -> pa.Arr
     )
 
 
-def _fixed_width(kind: pa.DataType) -> int:
+def fixed_width(kind: pa.DataType) -> int:
     """Bytes per value of types with fixed-width values, else 0."""
     if not pat.is_primitive(kind) and not pat.is_decimal(kind):
         return 0

@@ -19,19 +19,19 @@ Array = np.ndarray
 
 
 def gather_columns(
-    segments: Sequence[Segment], moved: int, rows: Array, fields: Sequence[pa.Field]
+    segments: Sequence[Segment], moved: int, rows: Array, schema: pa.Schema, names: Sequence[str]
 ) -> list[pa.Array]:
     """Columns of these rows, in any order. A stored segment is read only if one of them is in it."""
     if not segments:
-        return [pa.array([], field.type) for field in fields]
+        return [pa.array([], schema.field(name).type) for name in names]
     places = _places(segments, moved, rows)
     if all(s.is_read for s in segments):
         chunks = [s.chunks for s in segments]
     else:
         used = set(np.unique(places.seg).tolist())
-        nothing = {field.name: Chunk(pa.array([], field.type)) for field in fields}
+        nothing = {name: Chunk(pa.array([], schema.field(name).type)) for name in names}
         chunks = [s.chunks if s.is_read or k in used else nothing for k, s in enumerate(segments)]
-    return gather([[of[field.name] for of in chunks] for field in fields], places)
+    return gather([[of[name] for of in chunks] for name in names], places)
 
 
 def columns_from(segments: Sequence[Segment], row: int, columns: Sequence[str]) -> list[pa.Array]:

@@ -105,7 +105,7 @@ class Segment:
         """The payload as a part of a state, verified or not."""
         return self.source.part
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return len(self.source)
 
@@ -174,11 +174,18 @@ def fit_one_segment(older: Segment, newer: Segment, span: int | None, held: int)
     return covered <= span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
 
 
-def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows in buffers of their own, unless they fill nearly all of theirs.
+def owned(batch: pa.RecordBatch, row_bytes: int = 0) -> pa.RecordBatch:
+    """The same rows in buffers of their own, unless they fill nearly all of theirs. A row is known to have
+    `row_bytes` or more; to measure it takes longer.
 
     A slice keeps its whole parent alive, and a window must not hold more memory than it counts.
     """
-    if batch.num_rows and batch.get_total_buffer_size() > batch.nbytes * 9 // 8 + 512:
-        return pa.concat_batches([batch, batch.slice(0, 0)])
-    return batch
+    held = batch.get_total_buffer_size()
+    if batch.num_rows == 0 or _fill(batch.num_rows * row_bytes, held) or _fill(batch.nbytes, held):
+        return batch
+    return pa.concat_batches([batch, batch.slice(0, 0)])
+
+
+def _fill(used: int, held: int) -> bool:
+    """Whether so many bytes fill nearly all of a buffer."""
+    return held <= used * 9 // 8 + 512

@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 
 from windrow.kernels import window_arrays
 from windrow.window.blocks import Blocks
+from windrow.window.gather import fixed_width
 from windrow.window.hash_index import HashIndex
 from windrow.window.mapped_arrays import bytes_in_files, is_private
 from windrow.window.payloads import columns_from, gather_columns, gather_sets
@@ -63,6 +64,7 @@ class WindowStore:
     ) -> None:
         self.schema = schema
         self.span = span
+        self._row_bytes = sum(map(fixed_width, schema.types))
         self._readers = dict(sets)
         self.sorted_columns: tuple[str, ...] = ()
         self.indexes: dict[tuple[str, ...], HashIndex] = {}
@@ -170,8 +172,8 @@ class WindowStore:
 
     def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
         """Payload columns of the rows at `positions`."""
-        fields = [self.schema.field(name) for name in (self.schema.names if columns is None else columns)]
-        return gather_columns(self.segments, self._moved, positions, fields)
+        names = self.schema.names if columns is None else columns
+        return gather_columns(self.segments, self._moved, positions, self.schema, names)
 
     def gather_from(self, position: int, columns: Sequence[str]) -> list[pa.Array]:
         """Payload columns of the rows from `position` on; not copied if they are in one segment."""
@@ -221,7 +223,9 @@ class WindowStore:
             own[start:end] = columns.get(name, 0)
         for index in self.indexes.values():
             index.append(self._columns, self.first, start, end)
-        self._staged = self._merged([*self.segments, self._segment(self._moved + start, owned(payload))])
+        self._staged = self._merged(
+            [*self.segments, self._segment(self._moved + start, owned(payload, self._row_bytes))]
+        )
 
     def add_staged(self) -> int:
         """Makes staged rows a part of the window; returns the position of the first."""
@@ -235,11 +239,11 @@ class WindowStore:
 
     def expire(self, horizon: int) -> int:
         """Removes the rows at the front that are older than `horizon`; returns their number."""
-        before = self.first
-        if before == self.end or (self.ordered and self.ts[before] >= horizon):
+        before, ordered = self.first, self.ordered
+        if before == self.end or (ordered and self.ts[before] >= horizon):
             return 0
-        if self.ordered:
-            self.first += int(np.searchsorted(self.ts[self.first : self.end], horizon, side="left"))
+        if ordered:
+            self.first += int(self.ts[self.first : self.end].searchsorted(horizon))
         else:
             self.first = window_arrays.skip_below(self.ts, self.first, self.end, horizon)
         self._forget_segments()

@@ -40,7 +40,7 @@ HOT, COOLED = 32.0, 16.0
 """A unit becomes hot at 32 times the mean number of rows on every stream, or 3 % of all, and stays hot down
 to half of that. Smaller units may be large only because several keys share them."""
 COUNTED_AT_ONCE = 512
-"""Sample size: probabilities are computed for this many results of a piece."""
+"""Sample size: probabilities are computed for this many results of an arriving stream."""
 SURVEYED = 512
 """Sample size: rows of a stream and call that are counted by unit."""
 CELLS = 64
@@ -183,7 +183,7 @@ class Admitter(Stateful):
         """Extend the history if anything has changed. Remove entries older than every row held."""
         certain = self._hot & (0.0 < probability < 1.0)
         last = (self._probability[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
-        if probability != last[0] or not np.array_equal(certain, last[1]):
+        if probability != last[0] or (certain != last[1]).any():
             self._since.append(max([since, *self._since[-1:]]))
             self._probability.append(probability)
             self._certain.append(certain)
@@ -197,21 +197,26 @@ class Admitter(Stateful):
                 self._steps = None
 
     def count(
-        self, windows: Sequence[WindowStore], partials: PartialMatches, arriving: int, probes: float
+        self,
+        windows: Sequence[WindowStore],
+        partials: PartialMatches,
+        found_by: Sequence[Array],
+        probes: float,
     ) -> None:
-        """Weight results for rows dropped, and for rows that did not probe while a fraction `probes` did."""
+        """Weight results for rows dropped, and for rows that did not probe while a fraction `probes` did.
+        `found_by` are the positions of the rows that found them, by arriving stream."""
         count = len(partials)
         mean, variance = 1 / probes, 0.0
         if self.thinned:
-            which = slice(None, None, -(-count // COUNTED_AT_ONCE))
+            which = slice(None, None, -(-count // (COUNTED_AT_ONCE * len(found_by))))
             units, probability = self._probabilities(windows, partials, which)
             weight = mean * count / units.shape[1]
             estimated, variance = weigh(units, probability, weight, self._totals)
             mean = estimated / count
         self.results.add_sum(count, count * mean, variance)
-        if probes < 1:
-            rows, squares = finders(partials.rows[arriving])
-            self.finders += rows
+        for rows in found_by if probes < 1 else ():
+            finding, squares = finders(rows)
+            self.finders += finding
             self.results.add_sum(0.0, 0.0, (1 - probes) * mean**2 * squares)
 
     def weights(self, windows: Sequence[WindowStore], partials: PartialMatches) -> Array | float:

@@ -316,12 +316,17 @@ class CallPlanner(Stateful):
         return self.call.random
 
     def affordable(
-        self, windows: Sequence[WindowStore], partials: PartialMatches, arriving: int, seconds_left: float
+        self,
+        windows: Sequence[WindowStore],
+        partials: PartialMatches,
+        finders: Sequence[Array],
+        seconds_left: float,
     ) -> PartialMatches:
-        """Results there is time to build: a contiguous run with a random start."""
+        """Results there is time to build: a contiguous run with a random start. `finders` are the positions
+        of the rows that found them, by arriving stream."""
         call = self.call
         if not call.plain:
-            self.admitter.count(windows, partials, arriving, call.choice.probes)
+            self.admitter.count(windows, partials, finders, call.choice.probes)
         count = len(partials)
         call.results += count
         surges = self._may_be_late or (len(self.costs) > 0 and call.results > SURGE * call.expected)

@@ -57,10 +57,10 @@ class TimedSubBatches:
         controller, planner = self._controller, self._planner
         controller.begin_call(sum(len(a.rows) for a in self._arrivals), arrived, seconds, self._elapsed)
         self._drop_rows()
-        rows = sum(len(a.rows) for a in self._arrivals)
+        rows = sum(lengths := [len(a.rows) for a in self._arrivals])
         if planner is not None and planner.call.plain:
             self._stored = rows
-            self._load_shedder.statistics.skip([len(a.rows) for a in self._arrivals])
+            self._load_shedder.statistics.skip(lengths)
             yield from plain(self._arrivals)
             return
         if planner is None:
