@@ -79,7 +79,7 @@ class ClaimVerdict:
 
     @property
     def otherwise_at_quick_size(self) -> str:
-        """What the ledger knows of quick runs where full-size ones say the opposite; tests hold it to that."""
+        """What the ledger, held to it by tests, knows of quick runs where full size says the opposite."""
         if self.size == "quick" or self.holds is None:
             return ""
         cause = self.promise.misses.get("quick")
