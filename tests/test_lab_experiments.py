@@ -149,9 +149,12 @@ def test_run_writes_keeps_and_exits_with_success(tmp_path):
 def test_run_says_so_where_nothing_is_claimed(tmp_path, monkeypatch):
     real = experiments.find("multijoin-table3")
     monkeypatch.setattr(experiments, "find", lambda name: replace(real, claims=(), assess=lambda rows: []))
-    ran = CliRunner().invoke(app, ["run", "multijoin-table3", "--quick", "--out", str(tmp_path)])
+    kept = tmp_path / "kept"
+    run = ["run", "multijoin-table3", "--quick", "--out", str(tmp_path), "--keep", str(kept)]
+    ran = CliRunner().invoke(app, run)
     assert ran.exit_code == 0, ran.output
     assert "makes no claim" in ran.output and "measured" not in ran.output
+    assert json.loads((kept / "multijoin-table3.json").read_text())["rows"], "what else would be evidence?"
 
 
 def test_run_exits_with_1_when_a_claim_is_missed_that_is_not_known_to(tmp_path, monkeypatch):

@@ -12,9 +12,10 @@ from test_explain import Page
 from windrow.cli import app
 from windrow.errors import WindrowError
 from windrow_lab import experiments
-from windrow_lab.claims import promises
+from windrow_lab.claims import Promise, promises
+from windrow_lab.experiment import Claim
 from windrow_lab.papers_page import written_into
-from windrow_lab.records import read_records, verdicts
+from windrow_lab.records import ClaimVerdict, read_records, verdicts
 from windrow_lab.run import run_experiment, save
 
 ROOT = Path(__file__).parents[1]
@@ -103,6 +104,44 @@ def test_kept_records_miss_what_the_ledger_knows_to_miss():
         name = record.experiment.name
         known = {c for c in record.experiment.claims if promises()[c].known_miss(name, record.size)}
         assert missed == known, name
+
+
+def judged(size, holds, **known):
+    """A claim of two experiments, the second of which says whether it holds."""
+    promise = Promise("X1", "it is so", ("first", "second"), **known)
+    said = (Claim("X1", "first", 1, True), Claim("X1", "second", 2, holds))
+    return ClaimVerdict(promise, said, (), size)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (judged("full", True, misses={"quick": "too short"}), "misses at quick size: too short"),
+        (judged("full", False, misses={"full": "chance"}), "holds at quick size"),
+        (judged("full", False, misses={"full": "chance", "quick": "chance"}), ""),
+        (judged("full", True), ""),
+        (judged("quick", False, misses={"quick": "too short"}), ""),
+    ],
+)
+def test_a_claim_may_hold_at_one_size_and_miss_at_the_other(verdict, said):
+    assert verdict.otherwise_at_quick_size == said
+
+
+def test_experiments_that_miss_a_claim_are_named_by_size():
+    known = Promise("X1", "", ("a", "b"), misses={"full": "f", "quick": "q"}, missed_by={"full": ["b"]})
+    missing = {(name, size): known.known_miss(name, size) for name in "ab" for size in ("full", "quick")}
+    assert missing == {("a", "full"): None, ("b", "full"): "f", ("a", "quick"): "q", ("b", "quick"): "q"}
+
+
+def test_every_report_says_what_is_otherwise_at_quick_size(tmp_path):
+    record = json.loads((ROOT / "lab/results/multijoin-fig4a.json").read_text(encoding="utf-8"))
+    (tmp_path / "multijoin-fig4a.json").write_text(json.dumps(record))
+    said = f"misses at quick size: {promises()['M5'].misses['quick']}"
+    assert f"\nM5 {said}" in run(str(tmp_path)).output
+    assert f"*It {said}" in run(str(tmp_path), "--markdown").output
+    claims = {claim["id"]: claim for claim in json.loads(run(str(tmp_path), "--json").output)["claims"]}
+    assert claims["M5"]["holds"] is True and claims["M5"]["otherwise_at_quick_size"] == said
+    assert claims["M5'"]["otherwise_at_quick_size"] is None
 
 
 def test_a_page_without_places_for_claims_is_refused(results):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -39,7 +39,7 @@ class Promise:
     misses
         By size, why it is known to miss.
     missed_by
-        Experiments that are known to miss it; all that judge it where none is named.
+        By size, the experiments that are known to miss it; all that judge it where none is named.
     counted
         Whether it is one of the ledger's. Extras are not.
     timed
@@ -51,7 +51,7 @@ class Promise:
     judged_by: tuple[str, ...]
     where: str = ""
     misses: Mapping[str, str] = field(default_factory=dict)
-    missed_by: tuple[str, ...] = ()
+    missed_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     counted: bool = True
     timed: bool = False
 
@@ -62,7 +62,7 @@ class Promise:
 
     def known_miss(self, experiment: str, size: str) -> str | None:
         """Why an experiment is known to miss it at a size; None if it is expected to hold."""
-        missing = self.missed_by or self.judged_by
+        missing = self.missed_by.get(size, self.judged_by)
         return self.misses.get(size) if experiment in missing else None
 
     @property

@@ -48,6 +48,8 @@ def _item(verdict: ClaimVerdict, by_name: Mapping[str, Record]) -> str:
     ]
     if verdict.cause:
         parts.append(f"*Cause:* {verdict.cause}.")
+    if verdict.otherwise_at_quick_size:
+        parts.append(f"*It {verdict.otherwise_at_quick_size}.*")
     parts += [f"(`{name}`: {_ran(by_name[name])})" for name in promise.judged_by]
     lines = [" ".join(parts)]
     for each in verdict.statements:

@@ -77,6 +77,16 @@ class ClaimVerdict:
         """Why it misses, as far as known."""
         return self.promise.misses.get(self.size, "") if self.holds is False else ""
 
+    @property
+    def otherwise_at_quick_size(self) -> str:
+        """What the ledger, held to it by tests, knows of quick runs where full size says the opposite."""
+        if self.size == "quick" or self.holds is None:
+            return ""
+        cause = self.promise.misses.get("quick")
+        if self.holds:
+            return f"misses at quick size: {cause}" if cause else ""
+        return "" if cause else "holds at quick size"
+
 
 def read_records(directory: Path) -> list[Record]:
     """Every experiment there is, with what the directory holds of it."""

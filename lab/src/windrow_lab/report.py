@@ -80,7 +80,7 @@ def _summary(judged: Sequence[ClaimVerdict]) -> str:
 def missed_text(verdict: ClaimVerdict) -> str:
     """What was measured where a claim misses, and why."""
     parts = [f"{each.says}: {shown(each.measured)}" for each in verdict.missed]
-    return ". ".join([*parts, verdict.cause] if verdict.cause else parts)
+    return ". ".join([*parts, *filter(None, (verdict.cause, verdict.otherwise_at_quick_size))])
 
 
 def text(records: Sequence[Record]) -> str:
@@ -93,6 +93,8 @@ def text(records: Sequence[Record]) -> str:
             lines += ["", f"{v.id} ({v.promise.where or 'extra'}{size}) misses: {v.promise.says}"]
             lines += [f"  measured: {each.says}: {shown(each.measured)}" for each in v.missed]
             lines.append(f"  cause: {v.cause or 'not known; the miss is new'}")
+        if v.otherwise_at_quick_size:
+            lines.append(f"{'  it' if v.holds is False else v.id} {v.otherwise_at_quick_size}")
     left = [v.id for v in judged if v.holds is None]
     if left:
         lines += ["", f"not run: {', '.join(left)}"]
@@ -190,6 +192,7 @@ def to_dict(records: Sequence[Record]) -> dict[str, Any]:
                 "holds": v.holds,
                 "missed": [{"says": c.says, "measured": c.measured} for c in v.missed],
                 "cause": v.cause or None,
+                "otherwise_at_quick_size": v.otherwise_at_quick_size or None,
                 "experiments": list(v.promise.judged_by),
                 "without_result": list(v.missing),
             }

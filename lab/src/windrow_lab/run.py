@@ -73,7 +73,7 @@ def run_all(
     keep: Path | None = None,
 ) -> list[Outcome]:
     """Runs experiments one after the other, printing what each found. `out` gets records and pictures, `keep`
-    records without rows."""
+    records, with rows only where nothing is claimed."""
     outcomes = []
     began = time.monotonic()
     for experiment in experiments:
@@ -91,7 +91,7 @@ def run_all(
         save(experiment, outcome, out)
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
-            (keep / f"{experiment.name}.json").write_text(outcome.to_json(rows=False) + "\n")
+            (keep / f"{experiment.name}.json").write_text(outcome.to_json(rows=not outcome.claims) + "\n")
         console.print(claims_table(experiment, outcome) if outcome.claims else _no_claims(experiment))
         console.print(f"[dim]{out / experiment.name}.json, .png; {outcome.ran['seconds']} s[/dim]\n")
         outcomes.append(outcome)
