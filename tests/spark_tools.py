@@ -38,8 +38,8 @@ def spark() -> SparkSession:
 
 
 def keep_java_names(owner: Any) -> None:
-    """Let `jvm` remember packages and classes. Otherwise Java looks for each part of each name, as a class, in
-    every one of Spark's jars, every time PySpark makes an expression."""
+    """Let `jvm` remember packages and classes. Otherwise Java looks for each part of each name, as a class,
+    in every one of Spark's jars, every time PySpark makes an expression."""
     ask = owner.__getattr__
 
     def kept(self: Any, name: str) -> Any:

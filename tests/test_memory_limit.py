@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -126,13 +127,18 @@ def test_bytes_are_bytes(policy: str) -> None:
     assert measured.rows_evicted == sum(s.rows_evicted for s in measured.streams.values())
 
 
+@cache
+def calls_and_results() -> tuple[list[dict[str, pa.Table]], int]:
+    data, exact = calls(20, rows=400), wr.Operator(two(None))
+    return data, sum(exact.process(tables).num_rows for tables in data)
+
+
 @pytest.mark.parametrize("policy", UNSAMPLED)
 def test_the_recall_is_known(policy: str) -> None:
     """The estimate against the truth, a mean of four: with a dozen watched rows one may be off by a fifth.
     How often the interval holds the truth is for the lab to tell."""
-    data = calls(20, rows=400)
-    exact, ratios = wr.Operator(two(None)), []
-    true = sum(exact.process(tables).num_rows for tables in data)
+    data, true = calls_and_results()
+    ratios = []
     for seed in range(4):
         limited = wr.Operator(two("250 rows", policy, seed=seed))
         found = sum(limited.process(tables).num_rows for tables in data)
