@@ -160,7 +160,7 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         ("[join]", "[queries.q]\n[join]\nschedule = 'gredy'", "join: schedule: .*Did you mean 'greedy'"),
         (
             "[join]",
-            "[queries.q]\n[join]\nmax_backlog = 0",
+            "[queries.q]\n[join]\nmax_backlog = -1",
             "join: max_backlog: must be a whole number",
         ),
         ("[join]", "[queries.q]\n[join]\nmemory = '1 MiB'", "queries.q: .* takes no memory limit"),

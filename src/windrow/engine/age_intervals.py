@@ -7,13 +7,14 @@ hash table, one lookup covers all intervals and the rows between them are filter
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from windrow.engine.index_search import IndexSearch
 from windrow.engine.partial_matches import PartialMatches
+from windrow.model.units import SECOND
 
 Array = np.ndarray
 FOREVER = 1 << 61
@@ -34,6 +35,20 @@ class AgeIntervals:
         length = max(1, round(share * period))
         first, last = youngest // period - 1, oldest // period
         return cls(tuple((k * period + begin, k * period + begin + length) for k in range(first, last + 1)))
+
+    @classmethod
+    def of_seconds(cls, ages: Sequence[tuple[float, float]], size: float) -> AgeIntervals:
+        """Convert ages in seconds, (low, high], of a window of this size. An interval that reaches the end of
+        the window also includes everything older."""
+        return cls(
+            tuple(
+                (
+                    -FOREVER if low == -np.inf else round(low * SECOND) + 1,
+                    FOREVER if high >= size else round(high * SECOND) + 1,
+                )
+                for low, high in ages
+            )
+        )
 
     def __len__(self) -> int:
         return len(self.intervals)

@@ -162,9 +162,8 @@ class JoinRunner:
         """Join the buffered rows that are ready, all of them if `final`; yield the batches of the sink."""
         if self.join is None:
             return
-        newest = self.watermarks.max_event_time
         arrivals = self._release(self.join, final)
-        self.planner.prepare(self.join, arrivals, self.counters, newest)
+        self.planner.prepare(self.join, arrivals, self.counters, self.watermarks.max_event_time)
         self.counters.filtered(arrivals)
         if not self.query.counts_rows:
             arrivals = [a.compact() for a in arrivals]
@@ -194,11 +193,11 @@ class JoinRunner:
         self._expire(arrivals, at)
         if self.join.evictor is not None:
             self.join.windows.forget_keys()
-        self.completeness.note(self.join.windows, newest)
-        self.planner.replan(self.join, self.counters, newest)
+        self.completeness.note(self.join.windows, self.watermarks.max_event_time)
+        self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
         if call is not None:
             self.planner.reorder(self.join)
-            call.end(buffered, newest)
+            call.end(buffered, self.watermarks.max_event_time)
 
     @contextmanager
     def whole_call(self) -> Iterator[None]:

@@ -117,7 +117,7 @@ class SharingSettings:
         default=None,
     )
     max_backlog: int | None = setting(
-        optional(number("a whole number of rows of at least 1", lambda n: n >= 1, whole=True)),
+        optional(number("a whole number of rows of at least 0", lambda n: n >= 0, whole=True)),
         "Maximum rows of a join, or of its partition, in the backlog; beyond it the deadline is exceeded.",
         default=None,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windrow.engine.age_intervals import FOREVER, AgeIntervals
+from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, orders_of, rows_held
@@ -377,9 +377,9 @@ class Harvester(Stateful):
     def _follow_harvest(self) -> None:
         """Probe the ages of the current harvest from now on."""
         if (harvest := self.harvest) is not None:
-            self.last_harvest = harvest
+            self.last_harvest, windows = harvest, harvest.windows
             self._ages = [
-                tuple(_micros(hop.ages(harvest.windows), harvest.windows.sizes[hop.stream]) for hop in d.hops)
+                tuple(AgeIntervals.of_seconds(h.ages(windows), windows.sizes[h.stream]) for h in d.hops)
                 for d in harvest.directions
             ]
 
@@ -397,17 +397,3 @@ class Harvester(Stateful):
             self._max_useful_ages = ages
         self._max_useful_ages = np.maximum(ages, ages + (self._max_useful_ages - ages) * self._decay)
         return [round(age) for age in self._max_useful_ages]
-
-
-def _micros(ages: Sequence[tuple[float, float]], size: float) -> AgeIntervals:
-    """Convert ages in seconds, (low, high], to the engine's microseconds, low <= age < high. An interval that
-    reaches the end of the window also includes everything older."""
-    return AgeIntervals(
-        tuple(
-            (
-                -FOREVER if low == -np.inf else round(low * SECOND) + 1,
-                FOREVER if high >= size else round(high * SECOND) + 1,
-            )
-            for low, high in ages
-        )
-    )
