@@ -19,8 +19,6 @@ PIECE = 1 << 13
 """Minimum number of results worth building at once."""
 MISSING = -1
 """In place of a row's position, in a combination of an outer join that lacks the row."""
-ORIGIN = -1
-"""Pseudo-stream of partial matches that remember the combination or row they grew from."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,8 @@ class PartialMatches:
     """Positions of the only stream's rows, if they are contiguous."""
     below: Array | None = None
     """In a search by slices, `latest` in the windows of the tier below, while inside them."""
+    origin: Array | None = None
+    """Number of the combination or row that each match grew from, where a search needs it."""
 
     @classmethod
     def start(cls, stream: int, window: WindowStore, first: int, end: int) -> PartialMatches:
@@ -58,11 +58,12 @@ class PartialMatches:
         """Add row `found[k]` of `stream`, with the time `ts[k]` and a window of this length, to match
         `which[k]`. Without times the matches are complete, and need no time bounds."""
         rows = {**{s: positions[which] for s, positions in self.rows.items()}, stream: found}
+        origin = None if self.origin is None else self.origin[which]
         if ts is None:
-            return PartialMatches(rows)
+            return PartialMatches(rows, origin=origin)
         assert self.newest is not None and self.latest is not None
         newest = np.maximum(self.newest[which], ts)
-        return PartialMatches(rows, newest, np.minimum(self.latest[which], ts + span))
+        return PartialMatches(rows, newest, np.minimum(self.latest[which], ts + span), origin=origin)
 
     @classmethod
     def joined(cls, parts: Sequence[PartialMatches]) -> PartialMatches:
@@ -82,9 +83,9 @@ class PartialMatches:
     def where(self, mask: Array) -> PartialMatches:
         if mask.all():
             return self
-        bounds = (None if b is None else b[mask] for b in (self.newest, self.latest, self.below))
-        newest, latest, below = bounds
-        return PartialMatches({s: p[mask] for s, p in self.rows.items()}, newest, latest, None, below)
+        bounds = (self.newest, self.latest, self.below, self.origin)
+        newest, latest, below, origin = (None if b is None else b[mask] for b in bounds)
+        return PartialMatches({s: p[mask] for s, p in self.rows.items()}, newest, latest, None, below, origin)
 
 
 def in_pieces(found: Iterable[PartialMatches], kept: bool) -> Iterator[PartialMatches]:

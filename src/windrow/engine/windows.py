@@ -144,10 +144,9 @@ class Windows(Sequence[WindowStore]):
         """Matches whose rows were all in their row windows when the newest arrived; probes check time."""
         if not self._counts_rows:
             return partials
-        bound = {s: rows for s, rows in partials.rows.items() if s >= 0}
-        newest = self.newest_seq(bound)
+        newest = self.newest_seq(partials.rows)
         mask = np.ones(len(newest), bool)
-        for stream, rows in bound.items():
+        for stream, rows in partials.rows.items():
             if self.row_windows[stream] is not None:
                 mask &= newest < values_or(self[stream].column(OUT), rows, NEVER)
         return partials.where(mask)

@@ -11,7 +11,7 @@ from windrow.engine.conditions import same_values
 from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.index_search import IndexSearch
 from windrow.engine.outer.row_flags import FLAGS, PASSED, column_flags
-from windrow.engine.partial_matches import MISSING, ORIGIN, PartialMatches
+from windrow.engine.partial_matches import MISSING, PartialMatches
 from windrow.engine.probe import Probe
 from windrow.engine.windows import Windows
 from windrow.expr.parse import references
@@ -46,11 +46,14 @@ class JoinParts:
 class LevelSearch:
     """Executes one level."""
 
-    def __init__(self, plan: LevelStep, parts: JoinParts, on_also_of: tuple[int, ...]) -> None:
+    def __init__(
+        self, plan: LevelStep, parts: JoinParts, core: tuple[int, ...], on_also_of: tuple[int, ...]
+    ) -> None:
         self.plan = plan
         self._parts = parts
-        self._probe = parts.probe(Direction(ORIGIN, (plan.step.stream,), (plan.step,)))
-        self._own = column_flags(parts.bound, plan.step.stream, plan.own) | PASSED
+        stream = plan.step.stream
+        self._probe = parts.probe(Direction(core[0], (core[0], stream), (plan.step,)))
+        self._own = column_flags(parts.bound, stream, plan.own) | PASSED
         self.needed: dict[int, int] = dict.fromkeys(on_also_of, PASSED)
         """Flags that rows of earlier streams need for the level to be searched at all."""
         for stream in {column.stream for column in plan.bound}:
@@ -76,7 +79,7 @@ class LevelSearch:
         assert partials.newest is not None and partials.latest is not None
         which = np.flatnonzero(self.possible(partials.rows, len(partials)))
         rows = {s: positions[which] for s, positions in partials.rows.items()}
-        start = PartialMatches({ORIGIN: which, **rows}, partials.newest[which], partials.latest[which])
+        start = PartialMatches(rows, partials.newest[which], partials.latest[which], origin=which)
         stream, flags = self.plan.step.stream, self._parts.flags(self.plan.step.stream)
         for found in map(self._parts.windows.contain, self._probe.extend(start)):
             found = found.where((flags[found.rows[stream]] & self._own) == self._own)
@@ -84,4 +87,5 @@ class LevelSearch:
                 found = found.where(self._parts.equal(pair, found.rows))
             found = self._probe.holding(self.plan.residuals, found)
             if len(found):
-                yield found.rows[ORIGIN].copy(), found.rows[stream].copy()
+                assert found.origin is not None
+                yield found.origin.copy(), found.rows[stream].copy()

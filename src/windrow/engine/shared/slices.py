@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windrow.engine.index_search import IndexSearch
-from windrow.engine.partial_matches import ORIGIN, PartialMatches
+from windrow.engine.partial_matches import PartialMatches
 from windrow.model.plan import Direction
 from windrow.window.window_store import WindowStore
 
@@ -35,7 +35,7 @@ class Tier:
         """The oldest time at which a row of the stream may join each partial match."""
         assert partials.newest is not None
         low = partials.newest - self.spans[stream]
-        return np.maximum(low, self.floors[stream][partials.rows[ORIGIN]]) if stream in self.floors else low
+        return np.maximum(low, self.floors[stream][partials.origin]) if stream in self.floors else low
 
 
 @dataclass
@@ -56,8 +56,8 @@ class Slice:
         rows = np.arange(self.first[stream], self.end[stream])
         ts = window.ts[rows]
         below = None if self.below is None else ts + self.below.spans[stream]
-        origin = {stream: rows, ORIGIN: np.arange(len(rows))}
-        return PartialMatches(origin, ts, ts + self.tier.spans[stream], below=below)
+        origin, latest = np.arange(len(rows)), ts + self.tier.spans[stream]
+        return PartialMatches({stream: rows}, ts, latest, below=below, origin=origin)
 
     def extended(
         self, partials: PartialMatches, search: IndexSearch, direction: Direction, level: int
