@@ -143,6 +143,7 @@ class SmallJoin:
     """Joins streams a and b on `k` over one time window, by nested loops."""
 
     overhead = 0.0
+    join = None
 
     def __init__(self, window: int, late: int, held_back: bool, speeds: Random | None) -> None:
         self.window, self.late, self.held_back, self.speeds = window, late, held_back, speeds
@@ -164,14 +165,8 @@ class SmallJoin:
         for alias, time in times.items():
             self._see(alias, time)
 
-    def count_ahead(self, counts: object) -> None:
-        """No row of a schedule is too far ahead."""
-
     def learn_overhead(self, seconds: float) -> None:
         """Time is what `speeds` says."""
-
-    def memory_demand(self) -> None:
-        return None
 
     def control_errors(self) -> tuple[str, ...]:
         return ()

@@ -12,6 +12,7 @@ from pyarrow import fs
 
 import windrow as wr
 from results import ids
+from windrow.engine.operator import runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture, restore
 from windrow.state import CommitLog, JoinId, Manifest, Start, StateStore, Version
@@ -77,7 +78,7 @@ def collect(held: StateStore, committed: int) -> None:
 
 
 def publish(into: StateStore, batch: int, op: wr.Operator) -> Manifest:
-    return commit(into, batch, capture(op.runner), op.runner.watermarks.max_event_times)
+    return commit(into, batch, capture(runner_of(op)), runner_of(op).watermarks.max_event_times)
 
 
 def commit(into: StateStore, batch: int, state: State, times: Sequence[int | None] = ()) -> Manifest:
@@ -92,7 +93,7 @@ def begin(log: CommitLog) -> None:
 
 def revived(query: wr.Query, state: State) -> wr.Operator:
     operator = wr.Operator(query)
-    restore(operator.runner, state)
+    restore(runner_of(operator), state)
     return operator
 
 
@@ -122,8 +123,12 @@ def run(
 
 
 def _rows_held(op: wr.Operator) -> list[int]:
-    windows = [len(w) for w in op.runner.join.windows] if op.runner.join else [0] * len(op.runner.buffer)
-    return [len(waiting) + window for waiting, window in zip(op.runner.buffer, windows, strict=True)]
+    windows = (
+        [len(w) for w in runner_of(op).join.windows]
+        if runner_of(op).join
+        else [0] * len(runner_of(op).buffer)
+    )
+    return [len(waiting) + window for waiting, window in zip(runner_of(op).buffer, windows, strict=True)]
 
 
 def uninterrupted(calls: list[Call], query: wr.Query = QUERY) -> Counter[tuple]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import results
 import windrow as wr
 from queries import Case, cases, examples
+from windrow.engine.operator import runner_of
 from windrow.engine.sub_batches import by_rows
 from windrow.estimation.recall import UNKNOWN
 from windrow.harvest.call_costs import COMPARE, RESULT, ROW, CallCosts, Costs
@@ -162,7 +163,7 @@ class NoisyMachine:
     def __call__(self) -> float:
         if self.operator is not None:
             told = self.operator.metrics()
-            done = np.array([*self.operator.runner.work, told.results, told.sub_batches])
+            done = np.array([*runner_of(self.operator).work, told.results, told.sub_batches])
             self.charge(float((done - self._done) @ COSTS_OF_WORK))
             self._done = done
         return self.seconds

@@ -26,6 +26,7 @@ from queries import Case, cases, examples
 from results import ids
 from stored import newest, publish, store
 from test_inverted import set_cases
+from windrow.engine.operator import runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import payload_parts, restore
 from windrow.state import part_catalog, trusted_files
@@ -60,11 +61,11 @@ def cold_run(case: Case, restarts: frozenset[int], **changes: Any) -> pa.Table:
             outputs.append(op.process(call))
             publish(held, number, op)
             if query.disk_limit is not None:
-                op.runner.join.windows.replace_parts(held.map_written())
+                runner_of(op).join.windows.replace_parts(held.map_written())
             if number in restarts:
                 held = store(root)
                 op = wr.Operator(query)
-                restore(op.runner, held.load(newest(held, number + 1), lazy=True))
+                restore(runner_of(op), held.load(newest(held, number + 1), lazy=True))
         return pa.concat_tables([*outputs, op.finish()])
 
 
@@ -125,7 +126,7 @@ def _started(root: Path | ArrowStorage, on: str, count: int = 6, rows: int = 900
 
 def _restored(root: Path, query: wr.Query, lazy: bool = True) -> wr.Operator:
     held, op = store(root), wr.Operator(query)
-    restore(op.runner, held.load(newest(held, 6), lazy=lazy))
+    restore(runner_of(op), held.load(newest(held, 6), lazy=lazy))
     return op
 
 
@@ -136,7 +137,7 @@ def test_large_windows_are_mapped_and_the_same(tmp_path: Path, on: str) -> None:
     for call in stored.batches(6, 9000):
         straight.process(call)
     op = _restored(tmp_path, query)
-    for mine, other in zip(op.runner.join.windows, straight.runner.join.windows, strict=True):
+    for mine, other in zip(runner_of(op).join.windows, runner_of(straight).join.windows, strict=True):
         assert isinstance(mine.ts.base.obj, mmap.mmap)
         assert np.array_equal(mine.ts[mine.first : mine.end], other.ts[other.first : other.end])
     more = stored.batches(9, 9000)[6:]
@@ -149,7 +150,7 @@ def test_a_payload_is_read_when_a_result_needs_it(tmp_path: Path) -> None:
     for file in stored.files(tmp_path, "*.arrows"):
         os.utime(file)  # as if another machine had written it
     op = _restored(tmp_path, query)
-    segments = [s for window in op.runner.join.windows for s in window.segments]
+    segments = [s for window in runner_of(op).join.windows for s in window.segments]
     assert not all(s.is_read for s in segments)
     op.process(stored.batches(7, 9000)[6])
     assert any(s.is_read for s in segments)
@@ -160,7 +161,7 @@ def test_nothing_stored_is_written_again(tmp_path: Path, on: str) -> None:
     query = _started(tmp_path, on)
     held, op = store(tmp_path), wr.Operator(query)
     found = newest(held, 6)
-    restore(op.runner, held.load(found, lazy=True))
+    restore(runner_of(op), held.load(found, lazy=True))
     assert set(publish(held, 6, op).parts) == set(found.parts)
 
 
@@ -175,7 +176,7 @@ def test_any_flipped_bit_is_noticed_before_it_counts(tmp_path: Path) -> None:
             flipped[part.offset + place] ^= 1 << rng.randrange(8)
             file.write_bytes(flipped)
             with pytest.raises(wr.StateError, match=rf"{file} is damaged.*checkpoint"):
-                for window in _restored(tmp_path, query).runner.join.windows:
+                for window in runner_of(_restored(tmp_path, query)).join.windows:
                     window.live_payload()
         file.write_bytes(data)
     _restored(tmp_path, query)
@@ -194,9 +195,9 @@ def test_damage_is_noticed_by_a_store_that_has_opened_the_part_before(tmp_path: 
     held = store(tmp_path)
     held.load(manifest, lazy=True)
     op = wr.Operator(query)
-    restore(op.runner, held.load(manifest, lazy=True))
+    restore(runner_of(op), held.load(manifest, lazy=True))
     with pytest.raises(wr.StateError, match="is damaged"):
-        for window in op.runner.join.windows:
+        for window in runner_of(op).join.windows:
             window.live_payload()
     with pytest.raises(wr.StateError, match="is damaged"):
         held.load(manifest)
@@ -261,7 +262,9 @@ def test_where_no_notes_can_be_kept_files_are_verified(tmp_path: Path, monkeypat
     monkeypatch.setattr(os, "setxattr", refused)
     query = _started(tmp_path, QUERIES["hash"])
     state = store(tmp_path).load(newest(store(tmp_path), 6), lazy=True)
-    assert len(state.checks) == sum(len(w.segments) for w in _restored(tmp_path, query).runner.join.windows)
+    assert len(state.checks) == sum(
+        len(w.segments) for w in runner_of(_restored(tmp_path, query)).join.windows
+    )
 
 
 def test_a_damaged_copy_of_a_payload_is_fetched_again_when_it_is_read(tmp_path: Path) -> None:
@@ -270,10 +273,10 @@ def test_a_damaged_copy_of_a_payload_is_fetched_again_when_it_is_read(tmp_path: 
 
     def restored() -> wr.Operator:
         held, op = store(root, cache=tmp_path / "cache"), wr.Operator(query)
-        restore(op.runner, held.load(newest(held, 6), lazy=True))
+        restore(runner_of(op), held.load(newest(held, 6), lazy=True))
         return op
 
-    whole = [window.live_payload() for window in restored().runner.join.windows]
+    whole = [window.live_payload() for window in runner_of(restored()).join.windows]
     manifest = newest(store(root), 6)
     for number in payload_parts(manifest.metadata):
         part = manifest.parts[number]
@@ -282,5 +285,5 @@ def test_a_damaged_copy_of_a_payload_is_fetched_again_when_it_is_read(tmp_path: 
         data[part.offset + part.bytes // 2] ^= 1
         copy.unlink()  # whoever has mapped it keeps it
         copy.write_bytes(data)
-    again = [window.live_payload() for window in restored().runner.join.windows]
+    again = [window.live_payload() for window in runner_of(restored()).join.windows]
     assert again == whole

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
+from windrow.engine.operator import runner_of
 
 CALLS, WARM = 60, 25
 SPAN = 8
@@ -64,7 +65,7 @@ class Machine:
             measured = self.operator.metrics()
             rows, calls = self._dropped
             self._dropped = measured.rows_dropped, calls + (measured.rows_dropped > rows)
-            done = [self.operator.runner.calls, measured.rows_in, *self.operator.runner.work]
+            done = [runner_of(self.operator).calls, measured.rows_in, *runner_of(self.operator).work]
             work = np.array([*done, measured.results, self._dropped[1]], float)
             costs = np.array([self.fixed, READ, COMPARED, STORED, BUILT, self.dropping])
             self.seconds += self.factor * float((work - self._done) @ costs)

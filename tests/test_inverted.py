@@ -19,6 +19,7 @@ from likenesses import LISTS, alike, likenesses, random_list
 from queries import Case, examples, play, tiny
 from terms import pair
 from windrow.engine.age_intervals import FOREVER, AgeIntervals
+from windrow.engine.operator import runner_of
 from windrow.errors import QueryError
 from windrow.expr.split_predicate import split_predicate
 from windrow.kernels import inverted_index
@@ -212,7 +213,8 @@ def test_a_window_holds_its_sets_and_no_more() -> None:
         numbers = list(range(10 * k, 10 * k + 10))
         rows = pa.record_batch({"n": numbers, "w": [[n % 13, n % 7, n] for n in numbers]}, schema)
         for each in (window, bare):
-            each.append(np.array(numbers) * SECOND // 10, {}, rows)
+            each.stage(np.array(numbers) * SECOND // 10, {}, rows)
+            each.add_staged()
             each.expire((10 * k - 90) * SECOND // 10)
         if k == 200:
             alive = np.arange(len(window)) % 3 > 0
@@ -237,7 +239,7 @@ def test_fewer_ages_cost_less() -> None:
     op = wr.Operator(query)
     op.process({"b": tiny([k / 10 for k in range(4000)], v=words), "a": tiny([], v=words[:0])})
     op.process({"a": tiny([399.9, 399.9], v=pa.array([[0, 1, 2, 7], [7, 2, 1]], LISTS["v"]))})
-    join = op.runner.join
+    join = runner_of(op).join
     assert join is not None
     probe, window, found, compared = join.probes[0], join.windows[1], [], []
     parts = ((-FOREVER, 40 * SECOND), (160 * SECOND, 200 * SECOND), (360 * SECOND, FOREVER))

@@ -19,6 +19,7 @@ import windrow as wr
 from outer_cases import OuterCase, outer_cases, outer_ids
 from queries import examples, tiny
 from test_random_queries import in_windows
+from windrow.engine.operator import runner_of
 from windrow.testing.oracle import SECOND
 
 
@@ -85,7 +86,7 @@ def test_calls_without_rows_give_out_what_is_decided() -> None:
     streams = {"a": wr.Stream("ts", "10 s"), "b": wr.Stream("ts", "3 s")}
     op = wr.Operator(wr.Query(streams, "a.k = b.k", how="left"))
     assert op.process({"a": tiny([0.0], k=[1]), "b": tiny([0.0], k=[2])}).num_rows == 0
-    op.runner.advance_event_time({"b": 11 * SECOND})
+    runner_of(op).advance_event_time({"b": 11 * SECOND})
     assert outer_ids(op.process({})) == {(0, None): 1}
 
 

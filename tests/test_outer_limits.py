@@ -16,6 +16,7 @@ from outer_cases import OuterCase, outer_cases, outer_ids
 from queries import examples, tiny
 from test_memory_limit import UNSAMPLED, applies
 from test_time_limit import POLICIES, play, timed
+from windrow.engine.operator import runner_of
 from windrow.model.join_kind import CERTAIN
 
 # --- Under a memory limit ---------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ def test_a_deadline_drops_rows_and_says_what_may_be_false(how: str) -> None:
         calls.append({x: tiny(times[x], k=rng.integers(0, 400, 60)) for x in "ab"})
     free = timed(wr.Query(streams, "a.k = b.k", **settings), 1.0)
     exact = pa.concat_tables([*map(free.process, calls), free.finish()])
-    capacity = free.runner.work[0] / 40 / 3
+    capacity = runner_of(free).work[0] / 40 / 3
     op = timed(wr.Query(streams, "a.k = b.k", deadline="1 second", **settings), capacity)
     output = pa.concat_tables([*map(op.process, calls), op.finish()])
     measured = op.metrics()

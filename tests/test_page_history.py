@@ -14,6 +14,7 @@ import pytest
 
 import windrow as wr
 from page_runs import START, Run, limited
+from windrow.engine.operator import runner_of
 from windrow.errors import DataError
 from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import metrics_of
@@ -130,7 +131,7 @@ def test_a_metric_counts_copies_unless_partitions_report_first_copies_of_it():
     rows = wr.testing.table("at k; 0 1; 1 2").combine_chunks().to_batches()[0]
     operator = wr.Operator(query, dict.fromkeys("ab", rows.schema))
     arrived = TaskInput(0, {0: rows}, firsts={0: np.array([True, False])}, files_skipped={0: 3})
-    found = first_copy_counts(query, (rows.schema, rows.schema), operator.runner, arrived)["a"]
+    found = first_copy_counts(query, (rows.schema, rows.schema), runner_of(operator), arrived)["a"]
     assert (found["rows_in"], found["files_skipped"]) == (1, 3)
     assert {*found, "rows_copied"} == {m.name for m in metrics_of(StreamCounts) if not m.copies}
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
+from windrow.engine.operator import runner_of
 from windrow_lab.clock import VirtualClock, WorkClock
 
 
@@ -136,7 +137,7 @@ def test_a_restored_operator_keeps_the_memory_it_was_given_last() -> None:
     batch = rows(np.arange(100) / 10, k=np.arange(100))
     operator = wr.Operator(two(memory="80 rows"))
     operator.process({"a": batch, "b": batch})
-    operator.runner.set_memory_limit(wr.types.MemoryLimit("rows", 30))
+    runner_of(operator).set_memory_limit(wr.types.MemoryLimit("rows", 30))
     later = rows(10 + np.arange(50) / 10, k=np.arange(50))
     for memory, most in (("80 rows", 30), ("60 rows", 60)):
         restored = wr.Operator.restore(two(memory=memory), operator.snapshot())

@@ -22,6 +22,7 @@ from outer_cases import OuterCase, outer_cases, outer_ids
 from queries import Case, cases, examples
 from queries import rows_of as timed
 from results import ids
+from windrow.engine.operator import runner_of
 from windrow.engine.row_windows import NEVER, OUT
 from windrow.testing import oracle
 from windrow.testing.oracle import Row
@@ -101,14 +102,15 @@ def run(case: Case, change: Change) -> Run:
     op = wr.Operator.restore(change.query(case), op.snapshot(), schemas=now)
     # A second restart at the same place changes nothing more.
     op = wr.Operator.restore(change.query(case), op.snapshot(), schemas=now)
-    assert op.runner.changes == ()
+    assert runner_of(op).changes == ()
     after = [op.process({a: change.table(a, t) for a, t in call.items()}) for call in inputs[change.after :]]
     complete = op.metrics().complete_from
-    empty = op.runner.result_schema.empty_table()
+    nothing = runner_of(wr.Operator(case.query(), schemas)).result_schema.empty_table()
+    empty = runner_of(op).result_schema.empty_table()
     return Run(
         case,
         change,
-        pa.concat_tables([wr.Operator(case.query(), schemas).runner.result_schema.empty_table(), *before]),
+        pa.concat_tables([nothing, *before]),
         pa.concat_tables([empty, *after, op.finish()]),
         held,
         buffered,
@@ -118,7 +120,7 @@ def run(case: Case, change: Change) -> Run:
 
 def _held(op: wr.Operator) -> Iterator[tuple[str, set[int]]]:
     """The rows of each stream that can be in a later result."""
-    windows = op.runner.join.windows
+    windows = runner_of(op).join.windows
     for alias, window, counted in zip(op.query.aliases, windows, windows.row_windows, strict=True):
         numbers = window.live_payload().column("id").to_pylist()
         if counted is not None:
@@ -128,7 +130,7 @@ def _held(op: wr.Operator) -> Iterator[tuple[str, set[int]]]:
 
 
 def _buffered(op: wr.Operator) -> Iterator[tuple[str, set[int]]]:
-    for alias, waiting in zip(op.query.aliases, op.runner.buffer, strict=True):
+    for alias, waiting in zip(op.query.aliases, runner_of(op).buffer, strict=True):
         yield alias, {n for _, rows, _ in waiting.parts for n in rows.column("id").to_pylist()}
 
 

@@ -17,6 +17,7 @@ from queries import examples, tiny
 from queries import rows_of as timed
 from results import ids
 from shared_cases import ticking
+from windrow.engine.operator import runner_of
 
 # --- Limits -----------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ def test_a_change_is_named_with_what_becomes_of_rows_held() -> None:
     changed = replace(query, streams=other, late="3 seconds", idle="1 minute", memory=None)
     schema = tiny([0], k=[1], price=[2.0]).schema
     op = wr.Operator.restore(changed, op.snapshot(), schemas={"a": schema})
-    assert op.runner.changes == (
+    assert runner_of(op).changes == (
         "stream 'a': within was 5 seconds, now 2 seconds: rows past it expire with the next batch",
         "stream 'b': within was 5 seconds, now 9 seconds: rows that have left the window stay gone; "
         "see complete_from",

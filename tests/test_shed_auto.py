@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import windrow as wr
+from windrow.engine.operator import runner_of
 from windrow.eviction.models.match_rates import fit
 from windrow.eviction.policies.auto import AutoRanking
 from windrow.model.policies.parse import POLICIES
@@ -44,7 +45,7 @@ def test_the_first_quantum_takes_its_time() -> None:
     operator = wr.Operator(wr.Query(streams, trace.on, memory="1000 rows", shed="auto"))
     operator.process(trace.tables)
     operator.finish()
-    assert operator.runner.join is not None and operator.runner.join.evictor is not None
-    ranking = operator.runner.join.evictor.ranking
+    assert runner_of(operator).join is not None and runner_of(operator).join.evictor is not None
+    ranking = runner_of(operator).join.evictor.ranking
     assert isinstance(ranking, AutoRanking)
     assert ranking._keys._intensities[0]._seconds == pytest.approx(2.0, abs=0.3)

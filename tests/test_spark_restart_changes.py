@@ -11,7 +11,7 @@ import pytest
 import windrow as wr
 from results import ids
 from spark_tools import SCHEMA, Stream, failing, in_process, rows, run, written
-from windrow.engine.completeness import NEVER
+from windrow.engine.row_windows import NEVER
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 

@@ -15,6 +15,7 @@ import stored
 import windrow as wr
 from results import assert_payload, ids
 from stored import newest, publish, store
+from windrow.engine.operator import runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import restore
 from windrow.errors import QueryError, StateError
@@ -127,18 +128,18 @@ def test_stored_payloads_are_mapped_and_written_once(exact, tmp_path: Path) -> N
         straight.process(call)
         written, other = publish(held, number, op), publish(plain, number, straight)
         in_memory = op.metrics().memory_bytes
-        op.runner.join.windows.replace_parts(held.map_written())
+        runner_of(op).join.windows.replace_parts(held.map_written())
         assert op.metrics().memory_bytes < in_memory
         sizes = [sum(size for name, size in m.files.items() if m.content in name) for m in (written, other)]
         assert sizes[0] <= 1.1 * sizes[1] + 4096
         if number == 5:
             held = store(states)
             op = wr.Operator(asked)
-            restore(op.runner, held.load(newest(held, 6), lazy=True))
+            restore(runner_of(op), held.load(newest(held, 6), lazy=True))
             assert op.metrics().spilled_bytes > op.metrics().memory_bytes
     # The worker runs the last micro-batch again, from a version of which it has committed parts itself.
     again = wr.Operator(asked)
-    restore(again.runner, held.load(newest(held, len(CALLS) - 1), lazy=True))
+    restore(runner_of(again), held.load(newest(held, len(CALLS) - 1), lazy=True))
     assert again.metrics().spilled_bytes > again.metrics().memory_bytes
     assert found == answer
 
@@ -161,10 +162,10 @@ def test_a_cold_start_maps_stored_rows_and_spills_the_others(
         if number == 5:
             held = store(tmp_path)
             op = wr.Operator(asked)
-            restore(op.runner, held.load(newest(held, 6), lazy=True))
+            restore(runner_of(op), held.load(newest(held, 6), lazy=True))
             if within == "5 seconds":
                 assert op.metrics().memory_bytes < straight.metrics().memory_bytes / 2
-        op.runner.join.windows.replace_parts(held.map_written())
+        runner_of(op).join.windows.replace_parts(held.map_written())
         assert op.metrics().memory_bytes <= asked.memory_limit.size
     assert op.metrics().window_rows == straight.metrics().window_rows
 

@@ -19,6 +19,7 @@ import windrow as wr
 from partition_runs import PartitionedJoin
 from results import ids
 from windrow.cli.state import app
+from windrow.engine.operator import runner_of
 from windrow.state import store
 from windrow.state.inspect import show, verify
 from windrow.state.layout import StoredDimension, StoredLayout
@@ -170,7 +171,7 @@ def test_every_row_is_exported_once(tmp_path: Path, on: str) -> None:
         rows = pq.read_table(tmp_path / "rows" / "query" / "join" / alias)
         assert rows.schema.names == formats.SCHEMA.names
         held = Counter(rows.column("id").to_pylist())
-        needed = Counter(op.runner.join.windows[stream].live_payload().column("id").to_pylist())
+        needed = Counter(runner_of(op).join.windows[stream].live_payload().column("id").to_pylist())
         assert not needed - held and max(held.values()) == 1
         assert json.loads(told)[0]["rows"][alias] == rows.num_rows
     code, told = command("export", tmp_path / "state", tmp_path / "rows")

@@ -12,6 +12,7 @@ from pyarrow import fs
 import stored
 import windrow as wr
 from stored import log, store
+from windrow.engine.operator import runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture
 from windrow.state import CommitLog, QueryRun, Version
@@ -19,7 +20,7 @@ from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.inspect import show, verify
 from windrow.state.storage import ArrowStorage, open_storage
 
-NOTHING = capture(wr.Operator(stored.QUERY, stored.schemas()).runner)
+NOTHING = capture(runner_of(wr.Operator(stored.QUERY, stored.schemas())))
 PARTITIONS = 3
 FIRST, SECOND, THIRD = ("1" * 32, "2" * 32, "3" * 32)
 LOCAL, OBJECTS = "local directory", "object store"

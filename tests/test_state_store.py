@@ -37,6 +37,7 @@ from stored import (
     store,
     uninterrupted,
 )
+from windrow.engine.operator import runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture
 from windrow.state import CommitLog, JoinId, StateStore
@@ -121,7 +122,7 @@ def test_small_parts_are_in_the_manifest_until_they_are_worth_a_file(tmp_path: P
     assert sorted(inline) != inline, "some are in a file by now"
     assert 0 < len(manifest.files) <= len(calls) / 3
     loaded = store(tmp_path).load(manifest).parts
-    assert all(a.equals(batch_of(b)) for a, b in zip(loaded, capture(op.runner).parts, strict=True))
+    assert all(a.equals(batch_of(b)) for a, b in zip(loaded, capture(runner_of(op)).parts, strict=True))
 
 
 def test_a_start_has_few_small_files_to_fetch(tmp_path: Path) -> None:
@@ -257,7 +258,7 @@ def test_a_small_window_has_a_small_state(tmp_path: Path) -> None:
     for batch, call in enumerate(calls):
         op.process(call)
         start = held.log.begin(RUN, batch)
-        held.commit(start.version, capture(op.runner), op.runner.watermarks.max_event_times)
+        held.commit(start.version, capture(runner_of(op)), runner_of(op).watermarks.max_event_times)
         held.collect(start)
     (kept,) = show(str(tmp_path))[0].stored
     assert len(kept.batches) == 4
@@ -365,5 +366,5 @@ def test_a_manifest_survives_being_written(tmp_path: Path) -> None:
 
 def _window_rows(held: StateStore, manifest: Manifest) -> list[int]:
     op = revived(QUERY, held.load(manifest))
-    assert capture(op.runner).metadata["streams"] == manifest.metadata["streams"]
-    return [len(window) for window in op.runner.join.windows]
+    assert capture(runner_of(op)).metadata["streams"] == manifest.metadata["streams"]
+    return [len(window) for window in runner_of(op).join.windows]

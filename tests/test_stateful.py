@@ -13,6 +13,7 @@ import windrow as wr
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.dropper import Dropper
+from windrow.engine.operator import runner_of
 from windrow.engine.state import capture, restore
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
@@ -137,12 +138,12 @@ def test_sums_of_results_are_migrated(part: Any, version: int, before: dict[str,
 def test_a_state_says_who_wrote_it(monkeypatch):
     """A part that this version cannot read is refused with the version that can."""
     query = wr.Query({a: wr.Stream("ts", "5 seconds") for a in "ab"}, "a.id = b.id")
-    state = capture(wr.Operator(query).runner)
+    state = capture(runner_of(wr.Operator(query)))
     monkeypatch.setattr(Watermarks, "version", 7)
     state.metadata["windrow"] = "9.9.9"
     told = f"version 1 of Watermarks.* Windrow 9.9.9 wrote it, and this is Windrow {wr.__version__}"
     with pytest.raises(StateError, match=told):
-        restore(wr.Operator(query).runner, state)
+        restore(runner_of(wr.Operator(query)), state)
 
 
 def test_what_cannot_be_saved_is_named():

@@ -15,6 +15,7 @@ import results
 import windrow as wr
 from queries import Case, cases, examples
 from windrow.engine.limits.deadline_controller import OVERTIME_FRACTION, DeadlineController
+from windrow.engine.operator import runner_of
 from windrow.errors import QueryError
 from windrow.model.limits import Deadline
 from windrow_lab.clock import VirtualClock, WorkClock
@@ -127,7 +128,7 @@ def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[i
     streams = lagging(60, 40)
     everything = timed(epsilon(), 1.0)
     feed(everything, streams, 40)
-    capacity = everything.runner.work[0] / 40 / 3
+    capacity = runner_of(everything).work[0] / 40 / 3
     operator = timed(epsilon(deadline="0.5 seconds"), capacity)
     found = feed(operator, streams, 40)
     dropping = timed(epsilon(deadline="0.5 seconds", shed="drop"), capacity)
@@ -158,7 +159,7 @@ def test_dropping_uses_the_time_there_is() -> None:
     for seconds in (20, 40):  # While the windows fill there is less to do.
         operator = timed(epsilon(deadline="0.5 seconds", shed="drop"), 200_000)
         feed(operator, streams, seconds)
-        done.append(operator.runner.work[0])
+        done.append(runner_of(operator).work[0])
     assert operator.metrics().missed_deadlines <= 2
     assert done[1] - done[0] > 0.85 * 20 * 200_000
 
@@ -168,11 +169,11 @@ def test_through_an_index_there_is_little_to_shed_but_the_deadline_holds(exact: 
     streams = lagging(60, 40)
     everything = timed(epsilon("sorted"), 1.0)
     feed(everything, streams, 40)
-    operator = timed(epsilon("sorted", deadline="0.5 seconds"), everything.runner.work[0] / 40 / 2)
+    operator = timed(epsilon("sorted", deadline="0.5 seconds"), runner_of(everything).work[0] / 40 / 2)
     found = feed(operator, streams, 40)
     measured = operator.metrics()
     assert 0.1 * sum(exact) < sum(found) < sum(exact)
-    assert operator.runner.work[0] < 1.05 * everything.runner.work[0] / 2, "on average"
+    assert runner_of(operator).work[0] < 1.05 * runner_of(everything).work[0] / 2, "on average"
     assert tells(measured, sum(found) / sum(exact))
 
 
@@ -208,7 +209,7 @@ def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
     measured = operator.metrics()
     assert measured.rows_dropped > 0 and measured.rows_buffered <= 30
     assert measured.recall < 0.9
-    assert operator.runner.work[0] < 1.15 * 20 * 50_000
+    assert runner_of(operator).work[0] < 1.15 * 20 * 50_000
     rows = sum(len(times) for times, _ in streams.values())
     taken = measured.window_rows + sum(s.rows_expired for s in measured.streams.values())
     assert taken + measured.rows_dropped + measured.rows_buffered == rows

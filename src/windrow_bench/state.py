@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from windrow.engine.operator import Operator
+from windrow.engine.operator import Operator, runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture, restore
 from windrow.errors import QueryError, unknown
@@ -135,16 +135,18 @@ def _fill(
     operator = Operator(_query(on))
     stores = {mode: _store(root) for mode, root in roots.items()}
     for store in stores.values():
-        store.log.check_metadata(fingerprint(operator.runner.query), first=True)
+        store.log.check_metadata(fingerprint(runner_of(operator).query), first=True)
     commits: dict[str, list[Commit]] = {mode: [] for mode in roots}
     for number, part in enumerate(parts):
         operator.process(part)
         for mode, store in stores.items():
             start = store.log.begin(_RUN, number)
             began = time.process_time()
-            state = capture(operator.runner)
+            state = capture(runner_of(operator))
             state = state if mode == "mapped" else _without_indexes(state)
-            manifest = store.commit(Version(number, _RUN), state, operator.runner.watermarks.max_event_times)
+            manifest = store.commit(
+                Version(number, _RUN), state, runner_of(operator).watermarks.max_event_times
+            )
             seconds = time.process_time() - began
             store.collect(start)
             commits[mode].append(Commit(seconds, _written(manifest)))
@@ -178,8 +180,8 @@ def _start(root: str, on: str, batch: Batch, mapped: bool) -> ColdStart:
     results = _restored(_store(root), on, mapped).process(batch).num_rows
     cold = time.process_time() - began
     ready = _restored(_store(root), on, mapped)
-    assert ready.runner.join is not None
-    ready.runner.planner.ensure_plan(ready.runner.join)
+    assert runner_of(ready).join is not None
+    runner_of(ready).planner.ensure_plan(runner_of(ready).join)
     _use_memory()
     began = time.process_time()
     ready.process(batch)
@@ -189,7 +191,7 @@ def _start(root: str, on: str, batch: Batch, mapped: bool) -> ColdStart:
 def _restored(store: StateStore, on: str, mapped: bool) -> Operator:
     newest = max(marker.version for marker in store.log.read_markers().committed)
     operator = Operator(_query(on))
-    restore(operator.runner, store.load(store.manifest(newest), lazy=mapped))
+    restore(runner_of(operator), store.load(store.manifest(newest), lazy=mapped))
     return operator
 
 

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from windrow.engine.operator import Operator
+from windrow.engine.operator import Operator, runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import capture
 from windrow.model.query import Query, Stream
@@ -242,7 +242,7 @@ def _turn(partitions: int, workers: int) -> float:
     root, scope = CountedObjects(), JoinId("query", "join")
     logs = [CommitLog(root, scope, partitions, sums_up=workers > GROUP) for _ in range(workers)]
     stores = [StateStore(logs[number % workers], number) for number in range(partitions)]
-    state = capture(Operator(_QUERY, dict.fromkeys("ab", _SCHEMA)).runner)
+    state = capture(runner_of(Operator(_QUERY, dict.fromkeys("ab", _SCHEMA))))
     stores[0].log.check_metadata(fingerprint(_QUERY), first=True)
     began = 0.0
     for batch in range(2 * COLLECTING):

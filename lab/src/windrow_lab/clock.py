@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from windrow.engine.operator import Operator
+from windrow.engine.operator import Operator, runner_of
 from windrow.errors import WindrowError
 
 
@@ -95,6 +95,6 @@ class WorkClock:
     def work(self) -> WorkTotals:
         """Of the operator so far; results are counted where they cost something."""
         assert self.operator is not None
-        comparisons, rows = self.operator.runner.work
+        comparisons, rows = runner_of(self.operator).work
         results = self.operator.metrics().results if self.machine.result else 0
         return WorkTotals(comparisons, rows, results=results)

@@ -12,10 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Option, QueryError, WindrowError, placed, unknown
 from windrow.expr.parse import depth
+
+if TYPE_CHECKING:
+    from windrow.engine.runner import JoinRunner
 
 FIELDS = ("at", "importance", "event_time", "seq")
 MESSAGE_BYTES = 65_536
@@ -62,6 +65,29 @@ def read_control(message: str | Mapping[str, Any]) -> ImportanceChange | SetBack
                 raise QueryError(f"'{name}' is missing; got {shown(message)}")
         _check_expressions(message["importance"])
         return ImportanceChange(event_time(message["at"]), message["importance"])
+
+
+def apply_control(runner: JoinRunner, message: str | Mapping[str, Any]) -> None:
+    """Change how a running join runs; a refused message changes nothing."""
+    runner.check_usable()
+    change = read_control(message)
+    with refusing():
+        if isinstance(change, SetBack):
+            for alias in change.times:
+                if alias not in runner.query.streams:
+                    raise QueryError(unknown("stream", alias, runner.query.aliases), Option("event_time"))
+            runner.set_back(change.times)
+            return
+        evictor = runner.join.evictor if runner.join else None
+        if evictor is None:
+            raise QueryError("matters under a memory limit; this query has none", Option("importance"))
+        if evictor.ranking.importance is None:
+            raise QueryError(
+                "it can be changed where the policy has one from the start: 'importance', 'greedy' or "
+                "Auto(by=...)",
+                Option("importance"),
+            )
+        evictor.ranking.importance.change(change.at, change.importance)
 
 
 def read_event_times(message: Mapping[str, Any]) -> SetBack:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow.engine.control import SetBack, read_control, refusing
+from windrow.engine.control import apply_control
 from windrow.engine.runner import JoinRunner
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, restore
 from windrow.engine.threads import Threads
-from windrow.errors import Option, QueryError, unknown
+from windrow.errors import Option, QueryError
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.keywords import checks_keywords
 from windrow.model.learned_models import LearnedModels
@@ -67,14 +67,13 @@ class Operator:
                 "leave out threads, or the deadline",
                 Option("threads"),
             )
-        self.runner = JoinRunner(
+        self._runner = JoinRunner(
             query, schemas, clock, threads=Threads(threads), spill_directory=spill_directory
         )
-        """The running join; internal, used by Spark tasks."""
 
     @property
     def query(self) -> Query:
-        return self.runner.query
+        return self._runner.query
 
     def process(
         self,
@@ -96,17 +95,16 @@ class Operator:
                 f"got {type(data).__name__}",
                 Option("data"),
             )
-        self.runner.admit(self.runner.read(data), now)
-        return self._results(final=False, seconds=seconds)
+        return self._runner.process(data, seconds, now)
 
     def late_rows(self) -> pa.Table:
         """The rows that the last call dropped because they were late or too far ahead, with the reason:
         columns `stream`, `reason`, `event_time`, `watermark`, `needed_seconds` (the `late` or `ahead` that
         would have kept the row), and a struct column per stream with the row itself."""
-        return self.runner.late_rows()
+        return self._runner.late_rows()
 
     def __repr__(self) -> str:
-        return f"Operator({self.query!r}: {self.runner.counters.sub_batches:,} sub-batches so far)"
+        return f"Operator({self.query!r}: {self._runner.counters.sub_batches:,} sub-batches so far)"
 
     def _repr_html_(self) -> str:
         return f"{self.query._repr_html_()}{self.metrics()._repr_html_()}"
@@ -118,32 +116,27 @@ class Operator:
         Only a query with row windows and with `late` holds rows back. In an outer, semi, anti or as-of join
         it declares the end of all streams: everything that waits is decided, and any later row is late.
         """
-        self.runner.close()
-        return self._results(final=True)
-
-    def _results(self, final: bool, seconds: float | None = None) -> pa.Table:
-        with self.runner.whole_call():
-            return pa.Table.from_batches(self.runner.run(final, seconds), self.runner.result_schema)
+        return self._runner.finish()
 
     @property
     def plan(self) -> Plan | None:
         """The current plan; None until all schemas are known."""
-        return self.runner.plan
+        return self._runner.plan
 
     def metrics(self) -> OperatorMetrics:
         """Counters and sizes, for the whole operator and per stream."""
-        return self.runner.metrics()
+        return self._runner.metrics()
 
     def forecast(self) -> RecallCurve | None:
         """Expected recall by memory, from what has been learned so far.
 
         None without a memory limit, and for policies that have no model of it.
         """
-        return self.runner.forecast()
+        return self._runner.forecast()
 
     def learned_models(self) -> LearnedModels:
         """The learned models (age curves, lags, the harvest), and the plan."""
-        return self.runner.learned_models()
+        return self._runner.learned_models()
 
     def control(self, message: str | Mapping[str, Any]) -> None:
         """Change how the query runs, from a given event time on. A refused message changes nothing.
@@ -156,24 +149,12 @@ class Operator:
             Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: sets the stream back to this event time, after a
             wrong row has advanced it too far. Rows that were dropped as late stay dropped.
         """
-        self.runner.check_usable()
-        change = read_control(message)
-        with refusing():
-            if isinstance(change, SetBack):
-                for alias in change.times:
-                    if alias not in self.query.streams:
-                        raise QueryError(unknown("stream", alias, self.query.aliases), Option("event_time"))
-                self.runner.set_back(change.times)
-                return
-            evictor = self.runner.join.evictor if self.runner.join else None
-            if evictor is None:
-                raise QueryError("matters under a memory limit; this query has none", Option("importance"))
-            evictor.ranking.change_importance(change.at, change.importance)
+        apply_control(self._runner, message)
 
     def snapshot(self) -> bytes:
         """The operator's whole state as bytes for `restore`."""
-        self.runner.check_usable()
-        return pack(capture(self.runner))
+        self._runner.check_usable()
+        return pack(capture(self._runner))
 
     @classmethod
     @checks_keywords("wr.Operator.restore")
@@ -193,5 +174,10 @@ class Operator:
         on, if they have changed: a new column is null in rows already held. What cannot change is refused.
         """
         operator = cls(query, schemas, clock, threads, spill_directory)
-        restore(operator.runner, unpack(blob))
+        restore(operator._runner, unpack(blob))
         return operator
+
+
+def runner_of(operator: Operator) -> JoinRunner:
+    """The join that an operator runs, for other parts of Windrow. Users see it only through the operator."""
+    return operator._runner

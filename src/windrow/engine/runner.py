@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +38,7 @@ from windrow.engine.source_partitions import check_source_partition, newest_by_p
 from windrow.engine.sub_batches import sub_batches
 from windrow.engine.threads import ONE_THREAD, Threads
 from windrow.engine.watermarks import END, Expiry, Watermarks, earliest_to_come
-from windrow.errors import DataError, Option, QueryError, StateError, unknown
+from windrow.errors import DataError, StateError, unknown
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.learned_models import LearnedModels
 from windrow.model.limits import MemoryLimit
@@ -111,6 +112,25 @@ class JoinRunner:
 
     # -- the data flow ------------------------------------------------------------------------------
 
+    def process(
+        self,
+        data: Mapping[str, pa.Table | pa.RecordBatch],
+        seconds: float | None = None,
+        now: int | None = None,
+    ) -> pa.Table:
+        """Join new rows and return the results they complete; as `Operator.process`."""
+        self.admit(self.read(data), now)
+        return self._results(seconds=seconds)
+
+    def finish(self) -> pa.Table:
+        """Return the results that waited for rows which will not arrive any more."""
+        self.close()
+        return self._results(final=True)
+
+    def _results(self, final: bool = False, seconds: float | None = None) -> pa.Table:
+        with self.whole_call():
+            return pa.Table.from_batches(self.run(final, seconds), self.result_schema)
+
     def read(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> dict[int, pa.RecordBatch]:
         """Check the rows of a call. The first rows of a stream define its schema."""
         self.check_usable()
@@ -169,13 +189,14 @@ class JoinRunner:
             arrivals = [a.compact() for a in arrivals]
         at = [0] * len(arrivals)
         controller = self.deadline_controller
+        plain = partial(sub_batches, self.query, self.join.memory_limit, self.join.windows)
         call: TimedSubBatches | None = None
         if controller is None:
-            sub_batches = self._sub_batches(arrivals)
+            stops = plain(arrivals)
         else:
             call = TimedSubBatches(self.query, self.join, controller, arrivals, at)
-            sub_batches = call.cut(self._sub_batches, self.rows_arrived, seconds)
-        for stop in sub_batches:
+            stops = call.cut(plain, self.rows_arrived, seconds)
+        for stop in stops:
             sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             yield from self._decide(self.join, arrivals, at)
             self._expire(arrivals, at)
@@ -263,17 +284,9 @@ class JoinRunner:
         throttle = self.deadline_controller.mean_throttle if self.deadline_controller else 1.0
         return learned_models(self.query, self.join, throttle)
 
-    def memory_demand(self) -> float | None:
-        """Memory demand in the limit's unit; None without a limit."""
-        return None if self.join is None else self.join.memory_demand()
-
     def late_rows(self) -> pa.Table:
         """The rows that the last call dropped because of their time."""
         return late_rows_table(self.query, self.schemas, self.dropped)
-
-    def watermark(self, alias: str) -> int | None:
-        """The oldest time at which the next call admits a row of this stream; None for any."""
-        return self.watermarks.watermark(self._stream(alias))
 
     # -- changes from outside -----------------------------------------------------------------------
 
@@ -314,20 +327,10 @@ class JoinRunner:
         at this one does the same work."""
         self.overhead += (seconds - self.overhead) * (0.5 if self.overhead else 1.0)
 
-    def count_ahead(self, rows: Mapping[str, int]) -> None:
-        """Count rows of each stream that were dropped upstream as too far ahead of the clock."""
-        for name in ("rows_in", "rows_ahead"):
-            self.counters.count(name, [rows.get(alias, 0) for alias in self.query.aliases])
-
     def set_memory_limit(self, limit: MemoryLimit) -> None:
-        """Change the memory limit from the next rows on; the query must have one."""
-        self.check_usable()
+        """Change the memory limit from the next rows on, if the query has one, in the unit of that."""
         whole = self.query.memory_limit
-        if whole is None:
-            raise QueryError("this query has no memory limit; give Query(memory=...) one", Option("memory"))
-        if limit.kind != whole.kind:
-            raise QueryError(f"the query's limit counts {whole.kind}, got {limit}", Option("memory"))
-        if self.join is not None:
+        if self.join is not None and whole is not None:
             self.join.set_memory_limit(limit, whole)
 
     def set_windows(self, query: Query) -> None:
@@ -394,7 +397,3 @@ class JoinRunner:
         if join.outer is not None:
             earliest = [END] * len(arrivals) if final else earliest_to_come(self.watermarks, arrivals, at)
             yield from self.counters.counted(join.decide(earliest))
-
-    def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
-        assert self.join is not None
-        return sub_batches(self.query, self.join.memory_limit, self.join.windows, arrivals)

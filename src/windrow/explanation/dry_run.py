@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.operator import Operator
 from windrow.engine.rows import check_time_column, event_times
+from windrow.engine.runner import JoinRunner
 from windrow.errors import Option, QueryError, unknown
 from windrow.harvest.time_curve import format_seconds
 from windrow.model.limits import Deadline, MemoryLimit
@@ -126,19 +126,19 @@ class Sample:
 
     def run(
         self, query: Query, max_seconds: float, progress: Progress = lambda done, of: None
-    ) -> tuple[Operator, list[int]]:
+    ) -> tuple[JoinRunner, list[int]]:
         """Run the query over these rows for about `max_seconds`. Returns the number of results after each
         call."""
-        operator = Operator(query, self.schemas)
+        runner = JoinRunner(query, self.schemas)
         began, found, done = perf_counter(), [0], 0
         total = sum(self.upto(self.edges[-1]).values())
         for rows in self.calls(self.edges):
-            found.append(found[-1] + operator.process(rows).num_rows)
+            found.append(found[-1] + runner.process(rows).num_rows)
             done += sum(table.num_rows for table in rows.values())
             progress(done, total)
             if len(found) > WARM_UP + 1 and perf_counter() - began > max_seconds:
                 break
-        return operator, found[1:]
+        return runner, found[1:]
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -162,8 +162,8 @@ def dry_run(
     data: Mapping[str, pa.Table | pa.RecordBatch],
     progress: Progress = lambda done, of: None,
     max_seconds: float = MAX_SECONDS,
-) -> tuple[Operator, DryRun]:
-    """Run an operator over the sample.
+) -> tuple[JoinRunner, DryRun]:
+    """Run a join over the sample.
 
     Parameters
     ----------
@@ -173,22 +173,22 @@ def dry_run(
         Called with the number of rows processed so far, and their total.
     """
     sample, began = Sample.of(query, data), perf_counter()
-    operator, found = sample.run(under_limits(query), max_seconds, progress)
-    assert operator.runner.join is not None
+    runner, found = sample.run(under_limits(query), max_seconds, progress)
+    assert runner.join is not None
     edge = sample.edges[len(found) - 1]
     span = max(int(edge) - min(int(t[0]) for t in sample.times.values()), 1) / SECOND
     windows = {a: s.window for a, s in query.streams.items()}
-    return operator, DryRun(
+    return runner, DryRun(
         rows=sample.upto(edge),
         read={alias: len(t) for alias, t in sample.times.items()},
         span=span,
         seconds=perf_counter() - began,
-        results=operator.metrics().results,
+        results=runner.metrics().results,
         complete=len(found) == len(sample.edges),
         short=tuple(a for a, w in windows.items() if w.is_time and w.size / SECOND > span),
         sample=sample,
         found=tuple(found),
-        windows=span * SECOND / max((w.covers for w in operator.runner.join.windows), default=1),
+        windows=span * SECOND / max((w.covers for w in runner.join.windows), default=1),
     )
 
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from windrow.engine.join import Join
 from windrow.engine.limits.deadline_controller import MARGIN
-from windrow.engine.operator import Operator
+from windrow.engine.operator import Operator, runner_of
+from windrow.engine.runner import JoinRunner
 from windrow.engine.shared.grouping import base_query, group_queries
 from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import Option, QueryError, placed
@@ -104,7 +105,7 @@ def explain(
     """
     calls = _Calls(trigger_interval, partitions)
     if isinstance(query, Operator):
-        return _of_operator(query, None, None, calls)
+        return _of_runner(runner_of(query), None, None, calls)
     if isinstance(query, Mapping):
         groups = group_queries(query)
         if not schemas and not sample:
@@ -149,10 +150,10 @@ def explain_sample(
     that of all partitions if `divided` says how rows reach them."""
     check_rates(query, rates or {})
     asked, query = query, _in_memory(query)
-    operator, ran = dry_run(query, sample, progress, max_seconds)
+    runner, ran = dry_run(query, sample, progress, max_seconds)
     assert ran.sample is not None
     calls = _Calls(trigger_interval, partitions)
-    found = _of_operator(operator, ran, rates or {}, calls, query)
+    found = _of_runner(runner, ran, rates or {}, calls, query)
     # At other rates the same fraction of the memory is assumed to give the same recall.
     faster = sum(found.plan.rates) * ran.span / sum(ran.rows.values())
     if found.recall is not None and query.algorithm == "eager" and ran.windows >= MIN_WINDOWS:
@@ -223,30 +224,30 @@ def _from_stated(stated: StatedJoin) -> Explanation:
     )
 
 
-def _of_operator(
-    operator: Operator,
+def _of_runner(
+    runner: JoinRunner,
     ran: DryRun | None,
     rates: Mapping[str, float] | None,
     calls: _Calls,
     query: Query | None = None,
 ) -> Explanation:
-    """Explain from an operator's models, at its measured rates or at given ones."""
-    if operator.plan is None or operator.runner.join is None:
+    """Explain from the models of a join that has run, at its measured rates or at given ones."""
+    if runner.plan is None or runner.join is None:
         raise QueryError(
             "this operator has not seen all its streams yet; process some rows first", Option("explain")
         )
-    join, query = operator.runner.join, query or operator.query
-    plan, faster = operator.plan, 1.0
+    join, query = runner.join, query or runner.query
+    plan, faster = runner.plan, 1.0
     if ran is not None:
         measured = [rows / ran.span for rows in ran.rows.values()]
         wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
-        plan = operator.runner.planner.plan_for(join, wanted)
+        plan = runner.planner.plan_for(join, wanted)
         join.install(plan)
         faster = sum(plan.rates) / max(sum(measured), 1e-300)
     row_bytes = tuple(window.nbytes_shrunk / max(len(window), 1) for window in join.windows)
     exact = sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True))
     recall, split, binds = None, None, None
-    evictor = join.evictor if operator.runner.counters.sub_batches else None
+    evictor = join.evictor if runner.counters.sub_batches else None
     known_rates = None if ran is None else plan.rates
     forecast = None if evictor is None else evictor.forecast(join.windows, known_rates, faster)
     if evictor is not None and forecast is not None:
@@ -260,7 +261,7 @@ def _of_operator(
     model = _model(join)
     if model is not None:
         as_planned = replace(model, rates=np.array(plan.rates), rows=np.array(plan.rows))
-        seconds = _seconds(operator, model, as_planned)
+        seconds = _seconds(runner, model, as_planned)
         time = _time_curve(query, as_planned, seconds)
         throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
         if ran is not None:
@@ -306,9 +307,9 @@ def _with_learned_costs(plan: Plan, model: HarvestModel, policy: TimePolicy, thr
     return replace(plan, harvest=solve(model, throttle, policy.method, policy.parts))
 
 
-def _seconds(operator: Operator, learned: HarvestModel, wanted: HarvestModel) -> float | None:
+def _seconds(runner: JoinRunner, learned: HarvestModel, wanted: HarvestModel) -> float | None:
     """Seconds of full work per second of event time, from the measured cost of rows and the model."""
-    controller = operator.runner.deadline_controller
+    controller = runner.deadline_controller
     if controller is None or controller.cost <= 0 or learned.full[0] <= 0:
         return None
     each = learned.full[0] / float(learned.rates.sum())

@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.operator import Operator
+from windrow.engine.runner import JoinRunner
 from windrow.explanation.dry_run import Sample
 from windrow.model.limits import MemoryLimit
 from windrow.model.query import Query
@@ -49,18 +49,18 @@ def held_memory(query: Query, sample: Sample, max_seconds: float, partitions: Pa
     exact = replace(query, memory=limit, deadline=None)
     start = min(int(times[0]) for times in sample.times.values())
     calls = partitions.calls or CALLS
-    operators = list[Operator]()
+    runners = list[JoinRunner]()
     held, shrunk = np.zeros(len(query.aliases)), 0.0
     for rows in sample.calls(np.linspace(start, int(sample.edges[-1]), calls + 1).astype(np.int64)[1:]):
         parts = {alias: partitions.split(alias, table) for alias, table in rows.items()}
-        if not operators:
-            operators = [Operator(exact, sample.schemas) for _ in next(iter(parts.values()))]
-        for number, operator in enumerate(operators):
-            operator.process({alias: tables[number] for alias, tables in parts.items()})
-        metrics = [operator.metrics().streams for operator in operators]
+        if not runners:
+            runners = [JoinRunner(exact, sample.schemas) for _ in next(iter(parts.values()))]
+        for number, runner in enumerate(runners):
+            runner.process({alias: tables[number] for alias, tables in parts.items()})
+        metrics = [runner.metrics().streams for runner in runners]
         now = np.array([sum(m[alias].memory_bytes for m in metrics) for alias in query.aliases], float)
         held = max(held, now, key=np.sum)
-        joins = [operator.runner.join for operator in operators]
+        joins = [runner.join for runner in runners]
         shrunk = max(shrunk, sum(float(w.nbytes_shrunk) for join in joins if join for w in join.windows))
         if perf_counter() - began > max_seconds:
             break

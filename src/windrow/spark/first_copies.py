@@ -49,6 +49,13 @@ def first_copy_counts(
     return found
 
 
+def count_ahead(runner: JoinRunner, arrived: TaskInput) -> None:
+    """Count the rows that were dropped on their way as too far ahead of the clock."""
+    for stream, (rows, _) in arrived.ahead.items():
+        for name in ("rows_in", "rows_ahead"):
+            runner.counters.counts[name][stream] += rows
+
+
 def dropped_for_time(
     query: Query, schemas: Sequence[pa.Schema], runner: JoinRunner, arrived: TaskInput
 ) -> pa.Table:

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from windrow.engine.control import in_order, short
-from windrow.engine.operator import Operator
+from windrow.engine.control import apply_control, in_order, short
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.redistribution import Moves, redistributed
 from windrow.engine.result_builder import result_schema
@@ -121,15 +120,16 @@ class SingleQuery:
 
 class _SingleQueryJoin:
     def __init__(self, query: Query, schemas: dict[str, pa.Schema]) -> None:
-        self._operator = Operator(query, schemas, spill_directory=local_directory())
-        self.runner = self._operator.runner
-        self.control = self._operator.control
+        self.runner = JoinRunner(query, schemas, spill_directory=local_directory())
+
+    def control(self, message: str | Mapping[str, Any]) -> None:
+        apply_control(self.runner, message)
 
     def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
-        return _in_batches(self._operator.process(rows, seconds))
+        return _in_batches(self.runner.process(rows, seconds))
 
     def finish(self) -> Batches:
-        return _in_batches(self._operator.finish())
+        return _in_batches(self.runner.finish())
 
     def capture(self) -> State:
         return capture(self.runner)

@@ -32,7 +32,7 @@ from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder
-from windrow.spark.first_copies import dropped_for_time, first_copy_counts
+from windrow.spark.first_copies import count_ahead, dropped_for_time, first_copy_counts
 from windrow.spark.hot_keys import hottest
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN
@@ -196,7 +196,7 @@ class JoinTask:
         errors = apply_controls(join, arrived.control_messages)
         # Late rows are counted before processing, which advances the watermark.
         counted = first_copy_counts(self.query, self.schemas, runner, arrived)
-        runner.count_ahead({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
+        count_ahead(runner, arrived)
         late = None
         if self.late_rows is not None:
             late = dropped_for_time(self.query, self.schemas, runner, arrived)
@@ -212,7 +212,7 @@ class JoinTask:
             place = cache.late_rows(self.token, self.late_rows, scope)
             place.publish(log, start, arrived.partition, late)
         times = [after.streams[alias].max_event_time for alias in self.query.aliases]
-        measured = runner.memory_demand()
+        measured = runner.join.memory_demand() if runner.join else None
         demand = None if measured is None else math.ceil(measured)
         by_source = runner.watermarks.partition_times if tracked else ()
         kept.content = kept.store.commit(start.version, join.capture(), times, demand, by_source).content

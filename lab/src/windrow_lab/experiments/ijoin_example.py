@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import windrow as wr
+from windrow.engine.operator import runner_of
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo
 from windrow.model.policies.importance import Greedy, Lookup
@@ -96,7 +97,7 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
 
 def _held(operator: wr.Operator) -> dict[str, list[str]]:
     """What each window holds."""
-    join = operator.runner.join
+    join = runner_of(operator).join
     assert join is not None
     return {
         alias: [_name(row) for row in window.live_payload().to_pylist()]
