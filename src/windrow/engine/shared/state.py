@@ -34,8 +34,8 @@ def capture_group(group: SharedJoin) -> State:
     join, scheduler = group.runner.join, group.scheduler
     shared: dict[str, Any] = {
         "signature": _plain(group),
-        "subscribers": [m.to_dict() | {"output": group.subscribers.output(m)} for m in group.subscribers],
-        "departing": [m.to_dict() for m in group.departing.values()],
+        "subscribers": [encode(m, []) | {"output": group.subscribers.output(m)} for m in group.subscribers],
+        "departing": [encode(m, []) for m in group.departing.values()],
         "parts": len(base.parts),
         "names": encode(group.names, []),
     }

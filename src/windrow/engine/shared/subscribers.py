@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from windrow.errors import QueryError
 from windrow.model.query import Query, Window
 from windrow.model.query_metrics import QueryMetrics
 from windrow.model.sharing import Subscription
-from windrow.model.stateful import decode, encode
+from windrow.model.stateful import Stateful, decode
 
 Array = np.ndarray
 MOST_QUERIES = 1_000
@@ -27,9 +27,12 @@ Key = tuple[str, int]
 
 
 @dataclass
-class Subscriber:
+class Subscriber(Stateful):
     """One query of the join."""
 
+    saved: ClassVar[tuple[str, ...]] = (
+        "name", "since", "until", "completeness", "response_times", "number",
+    )  # fmt: skip
     name: str
     subscription: Subscription
     since: int | None = None
@@ -73,37 +76,30 @@ class Subscriber:
             complete_from=self.complete_from,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
+    def dump(self) -> dict[str, Any]:
+        asked = {
             "within": [f"{w.size} {w.kind}" for w in self.subscription.windows],
             "on": self.subscription.query.on,
             "where": self.subscription.where,
             "select": list(self.subscription.select),
-            "since": self.since,
-            "until": self.until,
-            "complete_from": self.complete_from,
-            "completeness": encode(self.completeness, []),
-            "response_times": encode(self.response_times, []),
-            "number": self.number,
         }
+        return super().dump() | asked | {"complete_from": self.complete_from}
 
     @classmethod
     def load(cls, saved: Mapping[str, Any], like: Query) -> Subscriber:
-        asked = Subscription(
-            with_windows(like, [saved_window(text) for text in saved["within"]], saved["on"]),
-            saved["where"],
-            saved["select"],
-        )
-        times = (saved["since"], saved["until"])
-        completeness, responses = (decode(saved[name], []) for name in ("completeness", "response_times"))
-        return cls(saved["name"], asked, *times, completeness, responses, saved["number"])
+        """Restore a subscriber to the join of `like`, whose streams and functions its query has."""
+        windows = [saved_window(text) for text in saved["within"]]
+        asked = Subscription(with_windows(like, windows, saved["on"]), saved["where"], saved["select"])
+        # States of earlier versions do not say what they are.
+        plain = {"is": saved.get("is", [cls.__name__, 1])} | {name: saved[name] for name in cls.saved}
+        found: Subscriber = decode(plain, [], cls(saved["name"], asked))
+        return found
 
 
 def saved_window(text: str) -> Window:
-    """Parse a window that `Subscriber.to_dict` wrote."""
+    """Parse a window that `Subscriber.dump` wrote."""
     size, _, kind = text.partition(" ")
-    return Window("time" if kind == "time" else "rows" if kind == "rows" else "rows per key", int(size))
+    return Window(cast(Any, kind), int(size))
 
 
 class Subscribers:
