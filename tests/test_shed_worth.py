@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from valued import IJOIN, SECOND, by, feeds, query, ranking, timed, view
+from valued import IJOIN, SECOND, by, feeds, importance, query, timed, view
 from windrow.errors import QueryError
 from windrow.model.policies.importance import Greedy, Importance, Lookup, by_to_plain, check_by
 
@@ -127,7 +127,7 @@ def test_a_state_is_used_with_another_importance(shed: type[Any]) -> None:
         held = view(restored, stream)
         (imp,) = held.payload(("imp",), 0)
         assert held.ts.min() < 200 * SECOND < held.ts.max()
-        assert ranking(restored).importance(held).tolist() == [value + more for value in imp.to_pylist()]
+        assert importance(restored).of(held).tolist() == [value + more for value in imp.to_pylist()]
     other = wr.Operator.restore(replace(described, shed="frequency"), operator.snapshot())
     other.process(rest)
     assert other.metrics().window_rows <= 60
@@ -212,9 +212,9 @@ def test_a_new_function_holds_from_its_time_on() -> None:
     operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor_fraction=0.0), evaluate="eager"))
     first = timed({"ts": [0, 1], "k": [1, 2], "imp": [3.0, 4.0]})
     operator.process({"a": first, "b": first.slice(0, 0)})
-    ranking(operator).change_importance(5 * SECOND, {"a": "10 * a.imp", "b": Lookup("k", {1: 7.0})})
+    importance(operator).change(5 * SECOND, {"a": "10 * a.imp", "b": Lookup("k", {1: 7.0})})
     operator.process({"a": first.slice(0, 0), "b": timed({"ts": [4, 5], "k": [1, 1], "imp": [0.0, 0.0]})})
-    assert ranking(operator).total == 3.0 + min(30.0, 7.0)
+    assert importance(operator).total == 3.0 + min(30.0, 7.0)
     assert view(operator, 0).row_state["importance"].tolist() == [30.0, 40.0]
     assert view(operator, 1).row_state["importance"].tolist() == [7.0, 7.0]
 
@@ -224,7 +224,7 @@ def test_of_several_functions_the_newest_holds_that_is_due() -> None:
     rows = timed({"ts": [0], "k": [1], "imp": [1.0]})
     operator.process({"a": rows, "b": rows.slice(0, 0)})
     for at, factor in ((6, 300), (2, 100), (3, 200), (3, 250)):
-        ranking(operator).change_importance(at * SECOND, f"{factor} * a.imp")
+        importance(operator).change(at * SECOND, f"{factor} * a.imp")
     seen = []
     for time in (1, 2, 4, 7):
         operator = wr.Operator.restore(operator.query, operator.snapshot())
@@ -236,7 +236,7 @@ def test_of_several_functions_the_newest_holds_that_is_due() -> None:
 def test_a_wrong_new_function_changes_nothing() -> None:
     operator = wr.Operator(query("ab", 10, Importance(by="a.imp")), dict.fromkeys("ab", SCHEMA))
     with pytest.raises(QueryError, match="shed importance: by: stream 'a': unknown column 'imq'"):
-        ranking(operator).change_importance(0, "a.imq")
+        importance(operator).change(0, "a.imq")
     operator.process(
         {
             alias: table.append_column("text", pa.nulls(50, pa.string()))
@@ -264,5 +264,5 @@ def test_a_restored_operator_goes_on_the_same(recompute: str) -> None:
         assert parts.metrics().quality == whole.metrics().quality
         if number == 3:
             for operator in (whole, parts):
-                ranking(operator).change_importance(400 * SECOND, {"b": "b.imp"})
+                importance(operator).change(400 * SECOND, {"b": "b.imp"})
     assert whole.metrics().rows_evicted

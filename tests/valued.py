@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from windrow.eviction.policies.importance_aware import ImportanceAwareRanking
+from windrow.engine.operator import runner_of
+from windrow.eviction.policies.row_importance import RowImportance
+from windrow.eviction.ranking import Ranking
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.importance import By, Importance
 
@@ -54,20 +56,24 @@ def every_second(seconds: int) -> dict[str, pa.Table]:
 
 
 def held(operator: wr.Operator, alias: str) -> pa.Table:
-    join = operator.runner.join
+    join = runner_of(operator).join
     assert join is not None
     return join.windows[list(operator.query.streams).index(alias)].live_payload()
 
 
-def ranking(operator: wr.Operator) -> ImportanceAwareRanking:
-    join = operator.runner.join
+def ranking(operator: wr.Operator) -> Ranking:
+    join = runner_of(operator).join
     assert join is not None and join.evictor is not None
-    found = join.evictor.ranking
-    assert isinstance(found, ImportanceAwareRanking)
+    return join.evictor.ranking
+
+
+def importance(operator: wr.Operator) -> RowImportance:
+    found = ranking(operator).importance
+    assert found is not None
     return found
 
 
 def view(operator: wr.Operator, stream: int) -> Any:
-    join = operator.runner.join
+    join = runner_of(operator).join
     assert join is not None and join.evictor is not None
     return join.evictor._view(join.windows, stream)

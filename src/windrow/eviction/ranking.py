@@ -14,11 +14,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from windrow.errors import QueryError
 from windrow.eviction.forecast import StreamModel
+from windrow.eviction.policies.row_importance import RowImportance, apart
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.metrics import Quality
@@ -48,6 +49,8 @@ class MemoryBudget:
 
 
 class Ranking(Stateful, ABC):
+    importance: RowImportance | None = None
+    """The importance of rows and results, if the ranking uses one. The evictor shows it everything first."""
     row_state: RowState = ()
     """Columns it stores with each row; initially 0."""
     uses_results: bool = False
@@ -67,8 +70,8 @@ class Ranking(Stateful, ABC):
         """Rows from `view.first_new` on are new."""
         return None
 
-    def on_results(self, found: ProbeResults) -> Array | None:
-        """Learns from the results of a probe; returns the importance of each, None if all have the same."""
+    def on_results(self, found: ProbeResults) -> None:
+        """Learns from the results of a probe."""
         return None
 
     def select(self, found: ProbeResults) -> Selection | None:
@@ -86,12 +89,6 @@ class Ranking(Stateful, ABC):
     @abstractmethod
     def priorities(self, view: WindowView) -> Array:
         """A priority for each row of the view; the lowest are evicted first."""
-
-    def change_importance(self, at: int, by: object) -> None:
-        """Uses another importance function from event time `at` on."""
-        raise QueryError(
-            "importance is for the policies 'importance', 'greedy' and 'auto'; this query's policy has none"
-        )
 
     def stream_models(self, views: Sequence[WindowView], budget: MemoryBudget) -> list[StreamModel] | None:
         """The learned model of each stream, for forecasts; None if the policy has none."""
@@ -112,3 +109,14 @@ class Ranking(Stateful, ABC):
     def add_quality(self, known: Quality) -> Quality:
         """Adds the policy's own estimates of the quality."""
         return known
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
+        return apart(values) if version == 1 else None
+
+    def restore(self, values: dict[str, Any]) -> None:
+        if isinstance(before := values.get("importance"), dict):
+            del values["importance"]
+            if self.importance is not None:
+                self.importance.restore(before)
+        super().restore(values)

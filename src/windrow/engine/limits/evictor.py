@@ -126,9 +126,9 @@ class Evictor(Stateful):
         if self._idle:
             return
         view = self._view(windows, stream)
-        if self.monitor:
-            self.monitor.on_arrival(view)
-        self.ranking.on_arrival(view)
+        for part in (self.monitor, self.ranking.importance, self.ranking):
+            if part:
+                part.on_arrival(view)
 
     def on_results(self, windows: Windows, partials: PartialMatches) -> Selection | None:
         """Show the policy the results; return its selection of them, None for all."""
@@ -141,7 +141,9 @@ class Evictor(Stateful):
         views = [self._view(windows, s) for s in range(len(windows))]
         found = ProbeResults([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
         chosen = ranking.select(found)
-        importance = ranking.on_results(found) if ranking.uses_results else None
+        importance = ranking.importance.on_results(found) if ranking.importance else None
+        if ranking.uses_results:
+            ranking.on_results(found)
         if self.monitor:
             self.monitor.on_results(found, importance)
             self._results += self.monitor.results.estimated - before - len(found)
@@ -168,10 +170,15 @@ class Evictor(Stateful):
         if self._idle and not over:
             return
         views = [self._view(windows, s) for s in range(len(windows))]
+        if self.ranking.importance:
+            self.ranking.importance.end_sub_batch(views)
         self.ranking.end_sub_batch(views, MemoryBudget(float(self.limit.size), self._held(windows).costs))
         spent: list[Array | None] = [self.ranking.exhausted(view) for view in views]
         if over:
+            # Displaced rows join nothing more, so they go before any row of value.
             spent = [windows.removable(stream, mask) for stream, mask in enumerate(spent)]
+        # What a row frees is an average: spare capacity and segments are freed in steps, so there may be a
+        # rest.
         for _ in range(_TRIES):
             if not self._evict_excess(windows, spent):
                 break
@@ -222,17 +229,10 @@ class Evictor(Stateful):
         known = self._views.get(stream)
         if known is not None and known[0] is window.ts and known[1:3] == (window.first, window.end):
             return known[3]
-        view = self._make_view(windows, stream)
-        self._views[stream] = (window.ts, window.first, window.end, view)
-        return view
-
-    def _make_view(self, windows: Windows, stream: int) -> WindowView:
-        window = windows[stream]
-        ts = window.ts[window.first : window.end]
         live = slice(window.first, window.end)
-        return WindowView(
+        view = WindowView(
             stream=stream,
-            ts=ts,
+            ts=window.ts[live],
             join_columns={c.name: window.column(c.name)[live] for c in self._join_columns[stream]},
             row_state={name: window.column(_PREFIX + name)[live] for name, _ in self._row_state},
             first_new=window.position(self._starts[stream]) - window.first,
@@ -244,6 +244,8 @@ class Evictor(Stateful):
             rng=self._rng,
             payload=lambda names, start: window.gather_from(window.first + start, names),
         )
+        self._views[stream] = (window.ts, window.first, window.end, view)
+        return view
 
     def _held(self, windows: Windows) -> MemoryUsage:
         return MemoryUsage(windows, self.limit, self._groups)
@@ -277,6 +279,7 @@ class Evictor(Stateful):
         views = [self._view(windows, s) for s in range(len(windows))]
         monitored = self._adjust_monitoring(views, costs)
         evicted = [np.zeros(len(view), bool) for view in views]
+        # Shadow rows that are no longer monitored go in any case, and count towards what is wanted.
         for leaving, seen in zip(evicted, monitored, strict=True):
             leaving[seen.leaving] = True
         for much, (streams, _) in zip(wanted, self._groups, strict=True):
@@ -330,6 +333,7 @@ class Evictor(Stateful):
             self.fairness.add_evicted(view.stream, *age_moments(mine, view.ts, view.now))
             if self.monitor:
                 self.monitor.mark_shadow(seen.slots[mine[seen.rows]])
+                # A monitored row that the policy evicts stays in its window as a shadow row.
                 mine[seen.rows] = False
             evicted[view.stream] |= mine
 
@@ -343,14 +347,17 @@ class Evictor(Stateful):
                 known = replace(known, recall=float("nan"), recall_low=0.0, results_max_weight=UNKNOWN)
         else:
             known = self.monitor.quality()
-        return self.ranking.add_quality(replace(known, fairness=self._fairness(windows)))
+        known = replace(known, fairness=self._fairness(windows))
+        if self.ranking.importance:
+            known = self.ranking.importance.add_quality(known)
+        return self.ranking.add_quality(known)
 
     def _fairness(self, windows: Windows) -> float:
         views = [self._view(windows, s) for s in range(len(windows))]
-        shadows = [
-            self.monitor.shadow_count(view.row_state[MONITOR_SLOT]) if self.monitor else 0 for view in views
+        held = [
+            len(view) - (self.monitor.shadow_count(view.row_state[MONITOR_SLOT]) if self.monitor else 0)
+            for view in views
         ]
-        held = [len(view) - count for view, count in zip(views, shadows, strict=True)]
         return self.fairness.index(held, [view.window_length / 1e6 for view in views])
 
     def memory_demand(self, windows: Windows) -> float:

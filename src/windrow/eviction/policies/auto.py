@@ -16,15 +16,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windrow.errors import QueryError
 from windrow.eviction.forecast import StreamModel
 from windrow.eviction.models.key_intensity import KeyIntensities
 from windrow.eviction.models.match_rates import MatchRateModel, MatchRateModels, no_scores
-from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwareRanking
-from windrow.eviction.ranking import MemoryBudget
+from windrow.eviction.policies.row_importance import RowImportance
+from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import LEARNING_ROWS, ProbeResults, WindowView
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.model.metrics import Quality
 from windrow.model.policies.importance import check_by
 from windrow.model.policies.learned import Auto
 from windrow.planning.bound_query import BoundQuery
@@ -36,18 +34,21 @@ LARGE, TURNS = LEARNING_ROWS, 16
 """In windows of more than LARGE rows, one part in TURNS is rescored per sub-batch."""
 
 
-class AutoRanking(ImportanceAwareRanking):
-    saved = ("_learned", "_keys", "_stored", "_turn")
+class AutoRanking(Ranking):
+    version = 2
+    saved = ("importance", "_learned", "_keys", "_stored", "_turn")
+    uses_results = True
     priority_per_byte = True
     adapts_to_losses = True
 
     def __init__(self, policy: Auto, bound: BoundQuery) -> None:
-        super().__init__(policy.name, check_by(policy.by), "min", bound)
         self._keys = KeyIntensities(bound, policy.sketch_width, policy.half_life)
-        self._scored, self._valued = self._keys.known, policy.by is not None
-        self.can_skip_sub_batches = not self._valued
-        score, importance = (SCORE, np.float32), (IMPORTANCE, np.float64)
-        self.row_state = (*((score,) if self._scored else ()), *((importance,) if self._valued else ()))
+        self._scored = self._keys.known
+        if policy.by is not None:
+            self.importance = RowImportance(policy.name, check_by(policy.by), "min", bound)
+        self.can_skip_sub_batches = self.importance is None
+        valued = () if self.importance is None else self.importance.row_state
+        self.row_state = (*(((SCORE, np.float32),) if self._scored else ()), *valued)
         # With three or more streams, the results of a row depend on which rows of the others are held. Scores
         # adjusted to that would evict ever more of them.
         steep = 1 if len(bound.join_columns) == 2 else 0
@@ -64,19 +65,16 @@ class AutoRanking(ImportanceAwareRanking):
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView) -> None:
-        super().on_arrival(view)
         if view.learn_stride:
             scores = self._score(view, slice(view.first_new, len(view), view.learn_stride), counted=False)
             if self._stored[view.stream] and view.learn_stride == 1:
                 view.row_state[SCORE][view.new] = scores
             self._learned.on_arrival(view, scores)
 
-    def on_results(self, found: ProbeResults) -> Array | None:
+    def on_results(self, found: ProbeResults) -> None:
         self._learned.on_results(found, self._recent_scores)
-        return super().on_results(found) if self._valued else None
 
     def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
-        super().end_sub_batch(views, budget)
         every = views[0].learn_stride
         self._learned.end_sub_batch(views, self._recent_scores)
         if every and self._scored:
@@ -90,12 +88,7 @@ class AutoRanking(ImportanceAwareRanking):
 
     def priorities(self, view: WindowView) -> Array:
         rank = self._fit(view.stream).priority(self._scores(view), view.ts, view.now)
-        return rank * self.importance(view) if self._valued else rank
-
-    def change_importance(self, at: int, by: object) -> None:
-        if not self._valued:
-            raise QueryError("importance can be changed where there is one from the start: Auto(by=...)")
-        super().change_importance(at, by)
+        return rank if self.importance is None else rank * self.importance.of(view)
 
     def _fit(self, stream: int) -> MatchRateModel:
         learned = self._learned.models[stream]
@@ -132,9 +125,6 @@ class AutoRanking(ImportanceAwareRanking):
         view.row_state[SCORE][some] = self._keys.rates(view, some)
 
     # -- reports ------------------------------------------------------------------------------------
-
-    def add_quality(self, known: Quality) -> Quality:
-        return super().add_quality(known) if self._valued else known
 
     def scores(self, view: WindowView, rows: Array) -> Array:
         return self._score(view, rows)

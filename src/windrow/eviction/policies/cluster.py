@@ -64,9 +64,9 @@ class ClusterRanking(Ranking):
 
     def on_arrival(self, view: WindowView) -> None:
         who = self._sampler.on_arrival(view)
-        chance = self._chances(self._measured(view), view.stream)
+        probability = self._probabilities(self._measured(view), view.stream)
         drawn = uniforms(who, 0)
-        weight = np.divide(1.0, chance, out=np.zeros(len(chance)), where=drawn < chance)
+        weight = np.divide(1.0, probability, out=np.zeros(len(probability)), where=drawn < probability)
         view.row_state[WEIGHT][view.new] = weight
 
     def select(self, found: ProbeResults) -> Selection:
@@ -165,10 +165,10 @@ class ClusterRanking(Ranking):
             sizes = self._recent_sizes(s)
             if len(sizes):
                 whole += demand.rate(s) * float(sizes.mean())
-                part += demand.rate(s) * float((sizes * self._chances(sizes, s)).mean())
+                part += demand.rate(s) * float((sizes * self._probabilities(sizes, s)).mean())
         return part / whole if whole > 0 else 1.0
 
-    def _chances(self, sizes: Array, stream: int) -> Array:
+    def _probabilities(self, sizes: Array, stream: int) -> Array:
         level = self._level[stream]
         return (sizes > 0) * 1.0 if level == np.inf else np.minimum(1.0, level * sizes)
 

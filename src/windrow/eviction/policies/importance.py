@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from windrow.errors import Option, placed
-from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwareRanking
 from windrow.eviction.policies.importance_function import ImportanceFunction
+from windrow.eviction.policies.row_importance import IMPORTANCE, RowImportance
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.rates import HALF_LIFE, ArrivalRates
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
@@ -57,12 +57,17 @@ class SizeRanking(Ranking):
         return view.row_state[MATCHES] - TINY * _part_of_window(view, view.now)
 
 
-class GreedyRanking(ImportanceAwareRanking):
+class GreedyRanking(Ranking):
+    version = 2
+    saved = ("importance",)
+    row_state = RowImportance.row_state
+
     def __init__(self, policy: Greedy, bound: BoundQuery) -> None:
-        super().__init__(policy.name, policy.by, policy.combine, bound)
+        self.importance: RowImportance = RowImportance(policy.name, policy.by, policy.combine, bound)
 
     def priorities(self, view: WindowView) -> Array:
-        return self.importance(view) + TINY * self.mean * _part_of_window(view, self.now)
+        known = self.importance
+        return known.of(view) + TINY * known.mean * _part_of_window(view, known.now)
 
 
 class RecomputeSchedule(Stateful):
@@ -107,12 +112,14 @@ class RecomputeSchedule(Stateful):
         return due
 
 
-class ImportanceRanking(ImportanceAwareRanking):
-    saved = ("_schedule", "_arrivals", "_judged")
+class ImportanceRanking(Ranking):
+    version = 2
+    saved = ("importance", "_schedule", "_arrivals", "_judged")
+    uses_results = True
     priority_per_byte = True
 
     def __init__(self, policy: Importance, bound: BoundQuery) -> None:
-        super().__init__(policy.name, policy.by, policy.combine, bound)
+        self.importance: RowImportance = RowImportance(policy.name, policy.by, policy.combine, bound)
         self._policy = policy
         self._schedule = RecomputeSchedule(policy.recompute, policy.k, policy.tolerance, len(bound.schemas))
         self._keeps_priorities = policy.recompute != "successive"
@@ -129,23 +136,20 @@ class ImportanceRanking(ImportanceAwareRanking):
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView) -> None:
-        super().on_arrival(view)
         view.row_state[MATCHED][view.new] = view.ts[view.new]
         if self._keeps_priorities:
             view.row_state[PRIORITY][view.new] = self._first_priority(view)
 
-    def on_results(self, found: ProbeResults) -> Array | None:
+    def on_results(self, found: ProbeResults) -> None:
         for view, rows in zip(found.views, found.rows, strict=True):
             self._match(view, rows, found.newest)
-        return super().on_results(found)
 
     def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
-        super().end_sub_batch(views, budget)
         for view in views:
             self._arrivals.add(view.stream, view.new_count)
         self._arrivals.advance(views[0].elapsed, HALF_LIFE * max(view.window_length for view in views) / 1e6)
-        self._schedule.evaluated(self.total - self._judged)
-        self._judged = self.total
+        self._schedule.evaluated(self.importance.total - self._judged)
+        self._judged = self.importance.total
 
     def priorities(self, view: WindowView) -> Array:
         # If too few rows are mature, the oldest of the others are evicted.
@@ -158,11 +162,13 @@ class ImportanceRanking(ImportanceAwareRanking):
             importance_priority.residence_priorities(
                 *self._terms(view), 0.0, np.inf, view.row_state[PRIORITY]
             )
-        importance_priority.spare_young(view.ts, view.row_state[PRIORITY], self.now, maturity, IMMATURE, out)
+        importance_priority.spare_young(
+            view.ts, view.row_state[PRIORITY], self.importance.now, maturity, IMMATURE, out
+        )
         return out
 
     def add_quality(self, known: Quality) -> Quality:
-        return replace(super().add_quality(known), priority_recomputations=self._schedule.recomputed)
+        return replace(known, priority_recomputations=self._schedule.recomputed)
 
     # -- the paper's formulas -----------------------------------------------------------------------
 
@@ -175,9 +181,9 @@ class ImportanceRanking(ImportanceAwareRanking):
         """Arguments of the kernels that compute the residence priority: P = imp x matches' / age, less the
         penalty c (t' - prevmatch) for a row unproductive for at least Delta (eq. 5 to 8; Algorithm 2)."""
         c, d, delta = self._penalty(view), self._decay(view), self._unproductive(view)
-        imp, matches, matched = self.importance(view), view.row_state[MATCHES], view.row_state[MATCHED]
-        tie = TINY * self.mean / view.window_length
-        return view.ts, imp, matches, matched, self.now, d / 1e6, delta * 1e6, c, tie
+        imp, matches, matched = self.importance.of(view), view.row_state[MATCHES], view.row_state[MATCHED]
+        tie = TINY * self.importance.mean / view.window_length
+        return view.ts, imp, matches, matched, self.importance.now, d / 1e6, delta * 1e6, c, tie
 
     # -- parameters: given, or from the residence time ------------------------------------------------
 
@@ -196,7 +202,7 @@ class ImportanceRanking(ImportanceAwareRanking):
     def _penalty(self, view: WindowView) -> float:
         given = self._policy.penalty
         least = max(self._arrivals.residence_time(view), 1e-6)
-        return PENALTY * self.mean / least**2 if given is None else given
+        return PENALTY * self.importance.mean / least**2 if given is None else given
 
     def _first_priority(self, view: WindowView) -> Array | float:
         """Initial priority of the new rows."""
@@ -204,7 +210,7 @@ class ImportanceRanking(ImportanceAwareRanking):
             return self._policy.initial
         if self._initial is not None and view.stream in self._initial.streams:
             return self._initial.of(view, view.first_new, view.first_new)[0]
-        return self.importance(view)[view.new]
+        return self.importance.of(view)[view.new]
 
 
 def _part_of_window(view: WindowView, now: int) -> Array:

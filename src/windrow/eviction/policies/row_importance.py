@@ -1,4 +1,4 @@
-"""Rankings that use the importance of rows and results, by a function that may change during the run.
+"""The importance of rows and results to a ranking, by a function that may change during the run.
 
 A new function takes effect at a given event time: in the sub-batch in which the newest event time reaches it,
 the importance of all rows held is recomputed, and results found from then on use it. Rows of streams without
@@ -15,10 +15,10 @@ import numpy as np
 
 from windrow.errors import Option, QueryError, placed
 from windrow.eviction.policies.importance_function import ImportanceFunction, combined
-from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.model.metrics import Quality
 from windrow.model.policies.importance import By, by_to_plain, check_by
+from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
@@ -35,10 +35,9 @@ class _Version:
     function: ImportanceFunction
 
 
-class ImportanceAwareRanking(Ranking):
+class RowImportance(Stateful):
     saved: ClassVar[tuple[str, ...]] = ("total", "missing", "_judged_by", "_now", "_sum", "_count")
     clocks = ("_now",)
-    uses_results = True
     row_state: RowState = ((IMPORTANCE, np.float64),)
 
     def __init__(self, name: str, by: By, combine: str, bound: BoundQuery) -> None:
@@ -57,7 +56,7 @@ class ImportanceAwareRanking(Ranking):
         self._now: int | None = None
         self._sum, self._count = 0.0, 0
 
-    def change_importance(self, at: int, by: object) -> None:
+    def change(self, at: int, by: object) -> None:
         """Uses another function from event time `at` (microseconds) on. Of several functions whose time is
         reached, the latest is in effect. Raises an error if the function is invalid."""
         if len(self._versions) > MOST_VERSIONS:
@@ -74,6 +73,7 @@ class ImportanceAwareRanking(Ranking):
             self._judge(view, view.first_new, view.first_new)
 
     def on_results(self, found: ProbeResults) -> Array | None:
+        """The importance of each result of a probe; None if all have the same."""
         for view in found.views:
             self._follow(view)
         valued = self._versions[self._judged_by[0]].function.streams
@@ -85,7 +85,7 @@ class ImportanceAwareRanking(Ranking):
         self.total += float(importance.sum())
         return importance
 
-    def end_sub_batch(self, views: Sequence[WindowView], budget: MemoryBudget) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView]) -> None:
         for view in views:
             self._follow(view)
         done = min(self._judged_by)
@@ -104,13 +104,14 @@ class ImportanceAwareRanking(Ranking):
         """Mean importance of rows."""
         return self._sum / self._count if self._count else 1.0
 
-    def importance(self, view: WindowView) -> Array:
+    def of(self, view: WindowView) -> Array:
         """The importance of each row of the view."""
         if view.stream in self._versions[self._judged_by[view.stream]].function.streams:
             return view.row_state[IMPORTANCE]
         return np.full(len(view), self.mean)
 
     def add_quality(self, known: Quality) -> Quality:
+        """Add the total importance, and its recall."""
         if known.importance_recall is None:
             known = replace(
                 known,
@@ -161,3 +162,10 @@ class ImportanceAwareRanking(Ranking):
         with placed(self._place):
             checked = check_by(by)
             return _Version(at, checked, ImportanceFunction(checked, self._bound))
+
+
+def apart(values: dict[str, Any]) -> dict[str, Any]:
+    """The state of a ranking of version 1, which held the fields of its importance as its own."""
+    names = (*RowImportance.saved, "_given", "_versions")
+    own = {name: values.pop(name) for name in names}
+    return values | {"importance": own}
