@@ -27,9 +27,14 @@ def live(window: WindowStore) -> list[int]:
     return window.gather(np.arange(window.first, window.end), ["n"])[0].to_pylist()
 
 
+def append(window: WindowStore, ts, columns, payload: pa.RecordBatch) -> None:
+    window.stage(ts, columns, payload)
+    window.add_staged()
+
+
 def fill(window: WindowStore, start: int, count: int, step: int = SECOND) -> None:
     numbers = np.arange(start, start + count)
-    window.append(numbers * step, {"k": numbers % 7}, batch(numbers))
+    append(window, numbers * step, {"k": numbers % 7}, batch(numbers))
 
 
 def test_rows_come_out_as_they_went_in():
@@ -135,7 +140,7 @@ def test_rows_that_stay_keep_their_payload(kind, segments):
     window = WindowStore(pa.schema([("v", values.type)]), {"k": np.int64}, None)
     for start in range(0, 6, 6 // segments):
         part = pa.record_batch({"v": values.slice(start, 6 // segments)})
-        window.append(np.arange(len(part)) + start, {"k": np.arange(len(part))}, part)
+        append(window, np.arange(len(part)) + start, {"k": np.arange(len(part))}, part)
     for alive in ([1, 0, 1, 1, 0, 1], [0, 1, 1, 0], [1, 1], [0, 0]):
         values = values.filter(pa.array(np.array(alive, bool)))
         window.keep(np.array(alive, bool))
@@ -146,7 +151,7 @@ def test_rows_that_stay_keep_their_payload(kind, segments):
 def test_a_slice_of_a_large_table_does_not_keep_the_table():
     rows = batch(range(100_000))
     window = make()
-    window.append(np.arange(10) * SECOND, {"k": np.arange(10)}, rows.slice(500, 10))
+    append(window, np.arange(10) * SECOND, {"k": np.arange(10)}, rows.slice(500, 10))
     assert window.segments[0].payload.get_total_buffer_size() < 10_000
 
 
@@ -155,7 +160,7 @@ def test_bytes_that_are_held_are_counted():
     window = make(5_000 * SECOND)
     for call in range(4):
         rows = batch(range(1_000))
-        window.append((call * 1_000 + np.arange(600)) * SECOND, {"k": np.arange(600)}, rows.slice(0, 600))
+        append(window, (call * 1_000 + np.arange(600)) * SECOND, {"k": np.arange(600)}, rows.slice(0, 600))
     held = sum(segment.payload.get_total_buffer_size() for segment in window.segments)
     assert held < 1.15 * sum(segment.payload.nbytes for segment in window.segments)
 

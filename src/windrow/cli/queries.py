@@ -11,7 +11,7 @@ from rich.table import Table
 
 from windrow.cli.common import AsJson, command_group, report
 from windrow.draw.terminal import table
-from windrow.engine.completeness import NEVER
+from windrow.engine.row_windows import NEVER
 from windrow.errors import Option, QueryError
 from windrow.model.units import format_time
 from windrow.redaction import redacted

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from windrow.engine.row_windows import NEVER
 from windrow.engine.windows import Windows
 from windrow.model.query import Window
 from windrow.model.stateful import Stateful
-
-NEVER = int(np.iinfo(np.int64).max)
-"""Not complete yet, or unknown."""
 
 
 class Completeness(Stateful):
@@ -54,6 +50,7 @@ class Completeness(Stateful):
         """Rows of any stream up to event time `newest` may have been shed."""
         self._resize(len(windows))
         for stream, (window, counted) in enumerate(zip(windows, windows.row_windows, strict=True)):
+            # A row after the window of the last row that may have been shed meets none of them.
             if counted is None:
                 self._begin(newest + window.time_span + 1)
             else:

@@ -92,6 +92,8 @@ class IndexSearch:
         if step.access.path == "hash":
             index = window.indexes[self._index]
             sides = (mix_columns(values), *bounds, index.head, index.back, index.keys, ts)
+            # Bounds are narrow only in a slice. Elsewhere it takes longer to read the time of every row of a
+            # chain.
             by_time = True if end is not None and window.ordered else None
             yield _bind(probe_index.probe_hash, *sides, *extent[:2], by_time)
             return
@@ -104,6 +106,7 @@ class IndexSearch:
         if step.access.path == "scan":
             yield _bind(probe_scan.probe_scan, *limits, *bounds, window.column(name), ts, *extent)
             return
+        # By ascending keys, so that each search in a run goes on near where the one before ended.
         order = np.argsort(limits[0])
         for segment in _segments(window, first, bounds):
             run, offset = segment.runs[name], window.offset_of(segment)

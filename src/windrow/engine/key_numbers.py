@@ -45,6 +45,7 @@ class KeyNumbers:
         if now > known:
             keys_by_number = np.empty(now, np.int64)
             keys_by_number[:known] = self._keys
+            # Repeated keys write the same value to the same place.
             keys_by_number[numbers] = keys
             self._keys = keys_by_number
             self._grow(now)
@@ -58,6 +59,7 @@ class KeyNumbers:
         for column in columns:
             encoded = column.dictionary_encode()
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+            # Renumbered after each column, so that products of many columns do not overflow.
             codes = np.unique(codes, return_inverse=True)[1]
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         different = pa.record_batch(

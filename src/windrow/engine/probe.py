@@ -55,6 +55,8 @@ class AgeScope:
     ) -> Iterator[PartialMatches]:
         assert partials.newest is not None and partials.latest is not None
         window, stream, arriving = search.window, search.step.stream, direction.arriving
+        # If the direction begins with another stream, the arriving one is a step like others. Then only its
+        # new rows count: earlier ones were found when they arrived.
         first = self.arrived if stream == arriving else window.first
         bounds = (partials.newest - window.time_span, partials.latest)
         if self.ages and (ages := self.ages[level]) is not None:
@@ -62,6 +64,7 @@ class AgeScope:
             pairs = ages.search(search, partials, bounds, anchor, first)
         else:
             pairs = search.run(partials, bounds, first)
+        # A complete match needs no time bounds for a further step.
         last = level == len(direction.steps) - 1
         for which, found in pairs:
             ts = None if last else window.ts[found]
@@ -133,6 +136,8 @@ class Probe:
         if run.step_counts is not None:
             run.step_counts[level] += len(partials)
         if level == len(self.searches):
+            # Only once all rows are there it is known whether another condition excludes a match on which one
+            # has failed.
             yield self._complete(partials) if run.suspects else partials
             return
         search = self.searches[level]

@@ -190,6 +190,7 @@ def _stream(olds: Sequence[StoredState], stream: int, moves: Moves) -> tuple[Str
         row_state = columns.take(pa.array(order))
     numbers = {"disordered": 0, "skip": 0}
     if "total" in held[0].numbers:
+        # A window of rows of all keys has one partition, so this is its count; keys have counts of their own.
         numbers |= {"total": max(each.numbers["total"] for each in held), "displaced_early": 0}
     schema = next((each.schema for each in held if each.schema is not None), None)
     return StreamState(schema, buffered, segments, row_state, keys, numbers), _numbering(taken, order)
@@ -203,6 +204,7 @@ def _taken(held: StreamState, stream: int, partition: int, moves: Moves, ranks: 
     batches = [payload.rows for payload in held.segments]
     masks = [moves.rows(partition, stream, batch, ranks) for batch in batches]
     here, given = (np.concatenate([mask[k] for mask in masks]) for k in (0, 1))
+    # These have expired, although their segment is still held.
     here[:skip] = False
     if order is not None:
         names = [name for name in (SEQ, OUT, RANK, KEY) if name in order.schema.names]
@@ -314,6 +316,7 @@ def _join(
 
 def _numbering(own: Sequence[_Taken | None], order: Array) -> Numbering:
     """Maps row numbers of an old partition to those of the new one; negative as in `_Taken.numbers`."""
+    # The inverse of the sort by time: where each taken row has gone.
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     sizes = [0 if each is None else each.rows.num_rows for each in own]

@@ -59,6 +59,7 @@ class ResultBuilder:
         if sample is not None:
             columns += [pa.array(sample.weight), pa.array(sample.cluster)]
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        # What an outer join has decided is verified already.
         for members in self._hashed if certain is None else ():
             needed = {key for column in members for key in references(column.node)}
             values = {(alias, name): batch.column(alias).field(name) for alias, name in needed}

@@ -16,7 +16,8 @@ from windrow.engine.key_numbers import NO_KEY, KeyNumbers
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
-NEVER = np.iinfo(np.int64).max
+NEVER = int(np.iinfo(np.int64).max)
+"""In place of a number or a time that does not come, or that is not known."""
 FEW_KEYS = 1024
 SEQ, OUT, RANK, KEY = "seq", "out", "rank", "key"
 """Columns of windows in a join with row windows: `seq`; and for row windows the `seq` of the displacing row,

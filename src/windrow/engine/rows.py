@@ -47,6 +47,7 @@ def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.Rec
             "pyarrow.Table.from_pandas(frame), or frame.to_arrow() in polars",
             Option(stream=alias),
         )
+    # The usual case, told from others without a look at any column.
     if known is not None and batch.schema.equals(known, check_metadata=True):
         return batch
     columns = [_plain(column) for column in batch.columns]
@@ -96,6 +97,7 @@ def event_times(column: pa.Array) -> Array:
     if counts.null_count:
         counts = counts.fill_null(0)
     raw = counts.to_numpy()
+    # Nanoseconds are rounded down, before 1970 as well, so that order is kept.
     return raw // 1_000 if unit == "ns" else raw * _PER_UNIT[unit] if unit != "us" else raw
 
 
@@ -187,6 +189,7 @@ class ArrivingRows:
         their place in the order of all streams."""
         if not in_place:
             return ArrivingRows(self.rows.take(positions), None)
+        # Rows that are dropped still count in row windows, so they stay, and join nothing.
         mask = np.zeros(len(self.rows), bool)
         mask[positions] = True
         return replace(self, joinable=all_of(self.joinable, mask))
@@ -259,6 +262,7 @@ class RowReader:
         if failures is not None:
             failures += self._failures(of_filters, found, batch)
         rows = Rows(ts, values, batch)
+        # Two columns of this stream in one class of equal columns: no plan compares them with each other.
         equal = [values[x] == values[y] for x, y in self._equal]
         if self._flags is not None:
             whole = all_of(passed, *valid.values(), *equal)
@@ -277,6 +281,7 @@ class RowReader:
     def _numbered(self, known: KeyNumbers, rows: Rows, valid: Mapping[str, Array | None]) -> Array:
         """Key number of each row."""
         whole = all_of(*(valid[w.name] for w in self._key_columns))
+        # A row without a key displaces no other and has no number.
         who = np.arange(len(rows)) if whole is None else np.flatnonzero(whole)
         keys = np.full(len(rows), NO_KEY)
         if known.exact:

@@ -107,6 +107,7 @@ def _stream_state(runner: JoinRunner, stream: int) -> StreamState:
         row_state = pa.record_batch({name: window.column(name)[live] for name in names})
     if counted is not None:
         numbers |= {"total": counted.total, "displaced_early": counted.displaced_early}
+        # Keys may have any type that Arrow has, so they are a batch and not values of the encoder.
         keys = None if counted.keys is None else counted.keys.to_batch()
     segments = [segment.source for segment in window.segments]
     return replace(found, segments=segments, row_state=row_state, keys=keys, numbers=numbers)

@@ -88,6 +88,7 @@ def interval_under_limit(
         fit = limit.size * held // max(1, sum(w.nbytes for w in windows))
     else:
         size = sum(each.payload.nbytes for each in arrived)
+        # Nothing is stored yet: payloads, and 64 bytes for the columns and indexes of a row.
         fit = limit.size * rows // max(1, size + 64 * rows)
     most = max(1, fit // SUB_BATCHES_PER_LIMIT)
     # Equal sizes: a small remainder would cost as much as a whole sub-batch.

@@ -20,8 +20,8 @@ from windrow.engine.windows import Windows
 from windrow.model.interval import Interval
 from windrow.model.stateful import Stateful
 
-END = 1 << 62
-"""Later than the event time of any row."""
+EARLIEST, END = -(1 << 62), 1 << 62
+"""Before and after the event time of any row."""
 
 
 class Watermarks(Stateful):
@@ -109,7 +109,7 @@ class Watermarks(Stateful):
         if not any(self.late) and not any(self.tracked):
             return None
         reached = self.reached(0)
-        return -END if reached is None else reached - max(self.late)
+        return EARLIEST if reached is None else reached - max(self.late)
 
     def close(self, at: int | None = None) -> None:
         """Admit no row earlier than those seen, or than `at`."""

@@ -71,6 +71,8 @@ class HashIndex:
 
     def append(self, columns: Mapping[str, Array], first: int, start: int, end: int) -> None:
         wanted, buckets = end - first, len(self.head)
+        # One row per bucket on average. They shrink only at an eighth of that, so that a window whose size
+        # swings is not linked again each time.
         if self.fixed_buckets is None and (
             wanted > buckets or (buckets > _SMALLEST and wanted * 8 < buckets)
         ):
@@ -96,6 +98,7 @@ class HashIndex:
 
     def _reserve(self, capacity: int, shift: int, live: int) -> None:
         """Moves `live` rows down by `shift`, into arrays of this capacity."""
+        # Links are distances, so those of rows that move together stay the same.
         self._replace(lambda array: moved_down(self.files, array, shift, live, capacity))
 
     def _replace(self, change: Callable[[Array], Array]) -> None:
@@ -113,11 +116,13 @@ class HashIndex:
         if len(self.head) != buckets:
             self.head = new_array(self.files, buckets, self.head.dtype)
         self.head.fill(-1)
+        # All links are written, so a privately mapped array would be copied page by page.
         if is_private(self.back):
             self.back = new_array(self.files, len(self.back), self.back.dtype)
         probe_index.link(self.head, self.back, self.keys, first, end)
 
     def _set_keys(self, columns: Mapping[str, Array], start: int, end: int) -> None:
+        # A single column is its own key, so the index follows the array that the window has now.
         if len(self.names) == 1:
             self.keys = columns[self.names[0]].view(np.int64)
         else:
@@ -147,6 +152,7 @@ class HashIndex:
         headed, linked = self.stored_heads.end - moved, self.links.end - moved
         self.head = on_large_pages(heads.num_rows, np.int32)
         probe_index.heads_from(values_of(heads.column(0)), headed, self.head)
+        # Heads were stored before the newest links: the rows between become heads again, in order.
         probe_index.relink(self.head, self.keys, max(headed, first), linked)
         return linked
 

@@ -28,6 +28,7 @@ def gather_columns(
     if all(s.is_read for s in segments):
         chunks = [s.chunks for s in segments]
     else:
+        # A segment that no row is in must not be read from its file only because it is there.
         used = set(np.unique(places.seg).tolist())
         nothing = {name: Chunk(pa.array([], schema.field(name).type)) for name in names}
         chunks = [s.chunks if s.is_read or k in used else nothing for k, s in enumerate(segments)]

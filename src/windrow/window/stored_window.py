@@ -46,6 +46,8 @@ def capture_window(window: WindowStore, derived: Sequence[str]) -> tuple[dict[st
         if not links.blocks:
             continue
         heads = index.stored_heads
+        # Heads take as many bytes as they have buckets, however few rows are new. So they are stored now and
+        # then, and a restart adds the rows since.
         if heads is None or (links.end - heads.end) * HEADS_PER_WINDOW >= live:
             heads = index.stored_heads = StoredHeads(
                 links.end, Made(partial(_heads, window, index, links.end))
@@ -152,6 +154,7 @@ def restore_window(
     first, end = described["first"], described["end"]
     rows, indexes = (Blocks(), []) if stored is None else (stored.rows, stored.indexes)
     logs = [rows, *(index.links for index, _ in indexes)]
+    # A block may begin with expired rows. It is mapped as a whole, so positions begin with its first row.
     origin = min([first, *(log.blocks[0].start for log in logs if log.blocks)])
     capacity = roomy(end - origin)
     arrays = _arrays(rows, origin, capacity, locate)
@@ -164,6 +167,7 @@ def restore_window(
     starts = [end - n for n in accumulate(map(len, reversed(payloads)))][::-1]
     covered = rows.end if rows.blocks else first
     for start, payload in zip(starts, payloads, strict=True):
+        # Blocks cover all rows but the newest. Only of these the payload must be read.
         begin = max(start, covered, first)
         if begin < start + len(payload):
             times, columns = read(payload.rows.slice(begin - start))

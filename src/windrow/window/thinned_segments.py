@@ -63,6 +63,7 @@ def thinned(
 
     for s, a, b in zip(segments, places[:-1].tolist(), places[1:].tolist(), strict=True):
         whole, own = b - a == s.rows, s.part.get_total_buffer_size()
+        # A segment that stays whole ends a run of losing neighbours: rows must stay in order.
         if losing and (whole or size + own > min(largest, _LARGEST)):
             found += copied()
             losing, size = [], 0

@@ -148,6 +148,7 @@ class WindowStore:
             arrays, indexes = (self.ts, *self._columns.values()), self.indexes.values()
             whole = sum(int(part.nbytes) for each in (arrays, indexes, self.segments) for part in each)
             per_row = sum(a.itemsize for a in arrays) + sum(i.row_bytes for i in indexes)
+            # What is mapped counts in the whole too, so that callers can subtract it.
             in_files = sum(part.bytes_in_files for each in (indexes, self.segments) for part in each)
             in_files += sum(map(bytes_in_files, arrays))
             self._weighed = whole, whole - (len(self.ts) - len(self)) * per_row, in_files
@@ -205,18 +206,14 @@ class WindowStore:
             self.sorted_columns = tuple(sorted(by_range))
             self.segments = [self._indexed(s) for s in self._trimmed()]
 
-    def append(self, ts: Array, columns: Mapping[str, Array], payload: pa.RecordBatch) -> int:
-        """Adds rows, ascending in time; returns the position of the first. Columns that are not given are
-        0."""
-        self.stage(ts, columns, payload)
-        return self.add_staged()
-
     def stage(self, ts: Array, columns: Mapping[str, Array], payload: pa.RecordBatch) -> None:
-        """Stores rows at the window's end, beyond what is part of it. Several windows can do so at once."""
+        """Stores rows, ascending in time, beyond the window's end. Columns that are not given are 0. Several
+        windows can do so at once."""
         if len(ts) == 0:
             return
         self._weighed = None
         self._reserve(len(ts))
+        # `end` stays where it is: until the rows are added, no probe may find them.
         start, end = self.end, self.end + len(ts)
         self.ts[start:end] = ts
         for name, own in self._columns.items():
@@ -233,6 +230,7 @@ class WindowStore:
         if self._staged:
             self.segments, self._staged = self._staged, []
             self.end = self.segments[-1].end - self._moved
+            # These rows ascend among themselves, so only those before them are out of order with the rest.
             if start > self.first and self.ts[start] < self.ts[start - 1]:
                 self._disordered_until = self._moved + start
         return start
@@ -245,6 +243,7 @@ class WindowStore:
         if ordered:
             self.first += int(self.ts[self.first : self.end].searchsorted(horizon))
         else:
+            # Only rows at the front can go: one behind a younger row waits until that has expired too.
             self.first = window_arrays.skip_below(self.ts, self.first, self.end, horizon)
         self._forget_segments()
         return self.first - before
@@ -265,11 +264,13 @@ class WindowStore:
         ordered = self.ordered
         to_files = self.payload_files, self.largest_segment
         segments = thinned(self.segments, positions, self.ts, self._moved, self.end, *to_files)
+        # Arrays that are mapped privately are replaced: to write to them would copy each of their pages.
         if tight := tight or is_private(self.ts):
             self._replace(lambda column: self._taken(column, positions))
         else:
             for column in (self.ts, *self._columns.values()):
                 window_arrays.take_values(column, positions, column)
+        # All rows get numbers that were never given before, so that an old number finds no other row.
         self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
         self._disordered_until = 0 if ordered else self._moved + self.end
         self.segments = [self.indexed(s) for s in segments]
@@ -347,6 +348,7 @@ class WindowStore:
             small = older.rows <= 2 * newer.rows and older.nbytes + newer.nbytes <= self.largest_segment
             if not small or not fit_one_segment(older, newer, self.span, held):
                 break
+            # Rows of the older segment that have expired are left out; its postings lose them as well.
             merged = pa.concat_batches([older.payload, newer.payload])
             gone = max(0, self.first - self.offset_of(older))
             if gone:
@@ -361,6 +363,8 @@ class WindowStore:
         del self.segments[: len(self.segments) if live is None else live]
         if self.segments and self.segments[0].is_long(self.span, len(self)):
             oldest = self.segments[0]
+            # A segment is freed as a whole. A long one would keep the payload of expired rows for too long,
+            # so it is copied once more than half of it has expired.
             if 2 * (self.first - self.offset_of(oldest)) > oldest.rows:
                 positions = np.arange(self.first, self.offset_of(oldest) + oldest.rows)
                 self.segments[0] = self._segment(self._moved + self.first, self._payload(positions))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from windrow.engine.partial_matches import MISSING
+from windrow.engine.watermarks import EARLIEST
 from windrow.engine.windows import Windows
 from windrow.kernels.admission_units import UNITS, units_of
 from windrow.model.stateful import Stateful
@@ -18,7 +19,6 @@ from windrow.planning.levels import LevelStep
 from windrow.window.hash_index import mix_columns
 
 Array = np.ndarray
-NEVER = -(1 << 62)
 
 
 class Losses(Stateful):
@@ -28,12 +28,12 @@ class Losses(Stateful):
 
     def __init__(self, plan: LevelStep) -> None:
         self._equalities = plan.equalities
-        self.until = np.full(UNITS if plan.equalities else 1, NEVER)
+        self.until = np.full(UNITS if plan.equalities else 1, EARLIEST)
         """Per set of keys, the newest event time of a shed row."""
 
     @property
     def any(self) -> bool:
-        return bool(self.until.max() > NEVER)
+        return bool(self.until.max() > EARLIEST)
 
     def add(self, ts: Array, columns: Mapping[str, Array]) -> None:
         """Rows with these times and join columns are shed."""

@@ -24,14 +24,13 @@ from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.index_search import IndexSearch
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
-from windrow.engine.outer.losses import NEVER, Losses
+from windrow.engine.outer.losses import Losses
 from windrow.engine.outer.parked import Parked
 from windrow.engine.outer.row_flags import WHOLE
 from windrow.engine.partial_matches import MISSING, PartialMatches
 from windrow.engine.probe import Probe
-from windrow.engine.row_windows import NEVER as NOT_DISPLACED
-from windrow.engine.row_windows import OUT
-from windrow.engine.watermarks import END
+from windrow.engine.row_windows import NEVER, OUT
+from windrow.engine.watermarks import EARLIEST, END
 from windrow.engine.windows import Windows
 from windrow.model.plan import Step
 from windrow.model.predicate import Equality
@@ -57,7 +56,7 @@ class Decider(Stateful):
         self._parts = parts
         self._eager = eager
         on_also_of = () if plan.shape.filters_core else self.core
-        self._levels = [LevelSearch(level, parts, on_also_of) for level in plan.levels]
+        self._levels = [LevelSearch(level, parts, self.core, on_also_of) for level in plan.levels]
         self._probes = {d.arriving: parts.probe(d) for d in plan.directions}
         self._hashed = [
             Equality(members[0], other)
@@ -127,7 +126,7 @@ class Decider(Stateful):
         for level in self.plan.levels:
             reached = earliest[level.level.stream]
             if reached is None:
-                reached = NEVER
+                reached = EARLIEST
             # Newer rows matter to a combination's last match only if an earlier level can add one.
             settled = settled and (level.level.match == "last" or level.level.role in ("exists", "absent"))
             only_before = settled and level.level.match == "last"
@@ -152,7 +151,7 @@ class Decider(Stateful):
         found = np.zeros(len(self.parked), bool)
         for stream, rows in self._positions().items():
             if self._parts.windows.row_windows[stream] is not None:
-                found |= self._parts.windows[stream].column(OUT)[rows] < NOT_DISPLACED
+                found |= self._parts.windows[stream].column(OUT)[rows] < NEVER
         return found
 
     def first_seq(self) -> int:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from windrow.engine.completeness import NEVER
 from windrow.engine.join import Join
 from windrow.engine.probe import Probe
-from windrow.engine.row_windows import OUT, RANK, SEQ
+from windrow.engine.row_windows import NEVER, OUT, RANK, SEQ
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.shared.query_router import ArrivalCounts, QueryRouter
 from windrow.engine.shared.release import DeferredSubBatch, Delivery, PendingRows
@@ -196,6 +195,8 @@ class BacklogScheduler:
         heads: dict[int, int] = {}
         behind: set[int] = set()
         for tier in reversed(range(top)):
+            # Later sub-batches have passed no more tiers, so the first on each tier is found by halving, from
+            # the last one found.
             at = bisect_left(queue, -tier, at, key=lambda entry: -entry[1].done)
             if at < len(queue) and queue[at][1].done == tier:
                 heads[tier] = at

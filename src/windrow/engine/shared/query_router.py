@@ -16,6 +16,7 @@ from windrow.engine.rows import ArrivingRows
 from windrow.engine.shared.bound_subscription import BoundSubscription, referenced_columns
 from windrow.engine.shared.results import ResultBatch
 from windrow.engine.shared.tiers import WindowTiers
+from windrow.engine.watermarks import EARLIEST
 from windrow.engine.windows import Windows, values_or
 from windrow.eviction.ranking import Selection
 from windrow.expr.parse import Reference, references
@@ -23,8 +24,6 @@ from windrow.kernels import result_routing
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
-EARLIEST = -(1 << 62)
-"""Before the event time of any row."""
 Deferral = Callable[[Windows, Sequence[ArrivingRows], Sequence[int]], None]
 """Receives a sub-batch's rows and the position of each stream's first."""
 

@@ -106,6 +106,7 @@ class ResultBatch:
 
     def _whole(self, bound: BoundSubscription, schemas: Mapping[str, pa.Schema]) -> pa.RecordBatch:
         """All results, with the columns of a query."""
+        # Queries without a select list share one batch of structs, which is built once.
         if bound.columns is not None:
             arrays = [self.value(e) for e in bound.columns.values()]
             return pa.RecordBatch.from_arrays(arrays, schema=bound.schema(schemas))
@@ -202,6 +203,8 @@ def fan_out(results: Mapping[str, Sequence[QueryResults]]) -> Iterator[FanOut]:
     for name, one in ((name, one) for name, several in results.items() for one in several):
         for part in one.selections:
             if len(part.chosen):
+                # Queries that take from one batch have the very same object, and equal select lists make
+                # equal columns.
                 takers.setdefault((id(part.batch), one.bound.listed), []).append((name, one, part))
     for shared in takers.values():
         _, one, first = shared[0]
@@ -217,6 +220,7 @@ def _takers(chosen: Sequence[Array], results: int) -> tuple[Array, Array, Array]
     for positions in chosen:
         counts[positions] += 1
     taken = np.flatnonzero(counts)
+    # A counting sort by result: `at` is where the next taker of each result is written.
     ends = np.cumsum(counts)
     at = ends - counts
     who = np.empty(int(ends[-1]), np.int32)
