@@ -11,8 +11,8 @@ import pytest
 
 from windrow.errors import WindrowError
 from windrow.spark.java import Java, find_java, java_version, without_incubator, wrap
-from windrow.spark.parallel_tasks import run_tasks
 from windrow.state.private import private_directory
+from windrow_lab.parallel_tasks import run_tasks
 
 
 def a_java(home: Path, says: str) -> Path:

@@ -46,7 +46,7 @@ def run_experiment(
             results.append(experiment.run(task))
             on_done(task)
     else:
-        from windrow.spark.parallel_tasks import run_tasks
+        from windrow_lab.parallel_tasks import run_tasks
 
         results = run_tasks(experiment.run, tasks, cores, on_done)
     ran = {

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from windrow.spark.session import local_session
 
@@ -53,7 +52,7 @@ def run_tasks(
     return [results[n] for n in range(len(tasks))]
 
 
-def _run_job(session: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+def _run_job(session: Any, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for _ in range(batch.num_rows):
