@@ -180,8 +180,9 @@ def _start(root: str, on: str, batch: Batch, mapped: bool) -> ColdStart:
     results = _restored(_store(root), on, mapped).process(batch).num_rows
     cold = time.process_time() - began
     ready = _restored(_store(root), on, mapped)
-    assert runner_of(ready).join is not None
-    runner_of(ready).planner.ensure_plan(runner_of(ready).join)
+    runner = runner_of(ready)
+    assert runner.join is not None
+    runner.planner.ensure_plan(runner.join)
     _use_memory()
     began = time.process_time()
     ready.process(batch)

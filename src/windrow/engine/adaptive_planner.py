@@ -7,10 +7,11 @@ rows, and only a change past the query's threshold leads to a new choice of orde
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from windrow.engine.counters import Counters
 from windrow.engine.join import Join
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.sampled_statistics import PAIRS, SAMPLE, Sample, changed, statistics
@@ -24,9 +25,6 @@ from windrow.model.stateful import Stateful
 from windrow.planning.order import follow
 from windrow.planning.plan_builder import make_plan
 from windrow.planning.statistics import JoinStatistics
-
-if TYPE_CHECKING:
-    from windrow.engine.counters import Counters
 
 ROWS_BETWEEN_CHECKS = 65_536
 PAIRS_TO_JUDGE = 10_000

@@ -32,6 +32,7 @@ from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
 from windrow.engine.learned_models import learned_models
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.timed_sub_batches import TimedSubBatches
+from windrow.engine.operator_metrics import operator_metrics
 from windrow.engine.result_builder import ResultBuilder
 from windrow.engine.rows import ArrivingRows, as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.source_partitions import check_source_partition, newest_by_partition
@@ -261,16 +262,7 @@ class JoinRunner:
         return before + self.join.comparisons, self.counters.rows_evaluated(self.join)
 
     def metrics(self) -> OperatorMetrics:
-        return self.counters.metrics(
-            self.query.aliases,
-            self.join,
-            [len(w) for w in self.buffer],
-            self.watermarks.max_event_times,
-            self.planner,
-            self.expiry.passes,
-            self.deadline_controller,
-            self.completeness.complete_from,
-        )
+        return operator_metrics(self)
 
     def forecast(self) -> RecallCurve | None:
         """Expected recall by memory; None without a memory limit or a model of it."""

@@ -53,7 +53,7 @@ class CachedJoin:
 
 def open_store(log: CommitLog, partition: int) -> StateStore:
     """The state of a partition, with copies of remote files in Spark's local directories."""
-    return StateStore(log, partition, cache_of_machine(local_directory() or ""))
+    return StateStore(log, partition, cache_of_machine(local_directory()))
 
 
 class OperatorCache:

@@ -45,11 +45,9 @@ class Contents(NamedTuple):
     """The local file that is mapped; None if the contents are in memory."""
 
 
-def cache_of_machine(local_directories: str = "") -> Path:
-    """The cache directory of this user's workers, in the first of these directories (separated by commas), or
-    in the system's temporary directory."""
-    first = local_directories.split(",")[0].strip()
-    return Path(first or tempfile.gettempdir()) / f"windrow-parts-{os.geteuid()}"
+def cache_of_machine(directory: str | None = None) -> Path:
+    """The cache directory of this user's workers, in this directory or the system's temporary directory."""
+    return Path(directory or tempfile.gettempdir()) / f"windrow-parts-{os.geteuid()}"
 
 
 class PartCache:

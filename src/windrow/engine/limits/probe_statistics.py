@@ -29,6 +29,10 @@ CHARGES = CostFactors(lookup=0.1)
 """Our indexes are entered once for adjacent basic windows, and probes visit them in order."""
 
 
+UNKNOWN_RATE = 1e6
+"""Rows per second that are assumed until event time has passed: so many that no plan drops rows for it."""
+
+
 class ProbeStatistics(Stateful):
     version = 2
     saved = ("sub_batches", "_known", "_fade", "_arrivals", "_now")
@@ -41,6 +45,7 @@ class ProbeStatistics(Stateful):
         """Pending decay of `_known`, applied on the next read."""
         self._half_life = half_life
         self._arrivals = ArrivalRates(streams)
+        self._unknown_rates = np.full(streams, UNKNOWN_RATE)
         self._now: int | None = None
 
     @classmethod
@@ -58,7 +63,7 @@ class ProbeStatistics(Stateful):
     @property
     def rates(self) -> Array:
         """Recent rows per second of event time."""
-        return np.maximum(self._arrivals.all, 1e-9)
+        return np.maximum(self._arrivals.all, 1e-9) if self._arrivals.known else self._unknown_rates
 
     def begin(self, windows: Windows, arrived: Sequence[int], now: int) -> float:
         """Begin a sub-batch with `arrived` rows per stream; return the decay since the last one."""
