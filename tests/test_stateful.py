@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import valued
 import windrow as wr
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.dropper import Dropper
+from windrow.engine.limits.probe_statistics import ProbeStatistics
 from windrow.engine.operator import runner_of
+from windrow.engine.shared.subscribers import Subscriber
 from windrow.engine.state import capture, restore
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.estimation.missed import MissedResults
+from windrow.model.policies.importance import Greedy, Importance
+from windrow.model.policies.learned import Auto
 from windrow.model.stateful import Stateful, decode, encode
 
 
@@ -133,6 +138,48 @@ def test_sums_of_results_are_migrated(part: Any, version: int, before: dict[str,
     assert (sums.found, sums.estimated, sums.variance) == (before.get("found", 0.0), 7.0, 2.0)
     assert not set(before) & set(vars(restored))
     assert "_chance" not in before or restored._probability == [0.5]
+
+
+def test_arrival_rates_of_load_shedding_are_migrated() -> None:
+    arrays = [np.array([30.0, 90.0])]
+    plain = encode(ProbeStatistics(2), arrays) | {
+        "is": ["ProbeStatistics", 1], "_arrivals": {"array": 0}, "_seconds": 3.0
+    }  # fmt: skip
+    restored = decode(plain, arrays, ProbeStatistics(2))
+    assert restored.rates.tolist() == [10.0, 30.0]
+
+
+@pytest.mark.parametrize("shed", [Greedy, Importance, Auto])
+def test_the_importance_of_a_ranking_is_migrated(shed: type[Any]) -> None:
+    """Version 1 of a ranking held the fields of its importance as its own."""
+    query = valued.query("ab", 60, shed(by=valued.by("ab")))
+    first, rest = valued.feeds("ab", 200), valued.feeds("ab", 50, seed=5, start=200)
+    begun = wr.Operator(query)
+    begun.process(first)
+    begun.control({"at": 0, "importance": {"a": "a.imp * 3"}})
+    results = []
+    for version in (1, 2):
+        state, operator = capture(runner_of(begun)), wr.Operator(query)
+        evictor = state.metadata["join"]["evictor"]
+        if version == 1:
+            own = dict(evictor["ranking"])
+            importance = own.pop("importance")
+            evictor["ranking"] = own | {k: v for k, v in importance.items() if k != "is"}
+            evictor["ranking"]["is"] = [own["is"][0], 1]
+        restore(runner_of(operator), state)
+        results.append((operator.process(rest), operator.metrics().quality))
+    assert results[0][0].equals(results[1][0]) and results[0][1] == results[1][1]
+
+
+def test_a_subscriber_of_an_earlier_version_is_read() -> None:
+    """It did not say what it is."""
+    query = wr.Query({a: wr.Stream("ts", "5 seconds") for a in "ab"}, "a.id = b.id")
+    member = Subscriber("hot", wr.Subscription(query, "a.v > 3", ["a.id"]), since=5, number=2)
+    member.response_times.add(0.25, 3)
+    plain = encode(member, [])
+    for saved in (plain, {name: value for name, value in plain.items() if name != "is"}):
+        found = Subscriber.load(json.loads(json.dumps(saved)), query)
+        assert encode(found, []) == plain
 
 
 def test_a_state_says_who_wrote_it(monkeypatch):
