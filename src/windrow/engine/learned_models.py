@@ -15,6 +15,7 @@ NOTHING = 1e-6
 def learned_models(query: Query, join: Join | None, throttle: float) -> LearnedModels:
     """Models of an operator at this throttle fraction."""
     load_shedder = join.load_shedder if join is not None else None
+    # The last harvest is kept when there is time for everything again, but then it is not shown.
     harvest = load_shedder.last_harvest if isinstance(load_shedder, Harvester) and throttle < 1 else None
     plan = join.plan if join is not None else None
     sheds = [str(query.memory_policy)] if query.shed_limit is not None else []

@@ -71,6 +71,7 @@ def _fixed_values(before: Described, now: Described) -> Iterator[tuple[str, Any,
             if each.fixed:
                 place = str(Option(name, stream=alias))
                 yield place, before["streams"][alias].get(name), settings[name], each.fixed
+    # An inner join decides nothing in advance: its windows may shrink and grow.
     decides = now["how"] != INNER or bool(now["match"])
     for alias, then, given in _windows(before, now):
         if then.kind != given.kind:

@@ -297,6 +297,7 @@ def _with_learned_costs(plan: Plan, model: HarvestModel, policy: TimePolicy, thr
     for i, direction in enumerate(plan.directions):
         partial, steps = plan.rates[i], []
         for j, step in enumerate(direction.steps):
+            # The column of the tables in which all basic windows are probed.
             whole = model.counts[i, j]
             compared, partial = partial * work[i, j, whole], partial * fan[i, j, whole]
             steps.append(replace(step, comparisons=float(compared), results=float(partial)))

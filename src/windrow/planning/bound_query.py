@@ -90,6 +90,7 @@ class BoundQuery:
         """Per stream: number of a shared join key to the name of a join column. A stream may have several
         columns of a key; in a result they are equal, so the first is enough."""
         return [
+            # Backwards, so that of several columns of a key the first stays.
             {k: w.name for k, members in enumerate(self._shared_keys) for w in members[::-1] if w in own}
             for own in self.join_columns
         ]

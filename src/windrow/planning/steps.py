@@ -126,6 +126,8 @@ def _guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access
     if isinstance(condition, BoundEquality):
         # Several columns are mixed into one key, and equal keys do not prove equal columns.
         return access.path != "hash" or len(driver) == 1
+    # Ranges of floats are a little too wide, because of rounding, so the band itself is checked as well.
     if isinstance(condition, Band):
         return condition.left.kind == "int"
+    # Ranges include their ends.
     return isinstance(condition, Comparison) and condition.op in ("<=", ">=")

@@ -129,6 +129,7 @@ class Groups:
             if not node.table and node.name in EDGES:
                 return node
             raise self.text.at(f"{sql} is neither in GROUP BY nor in an aggregate", node)
+        # Parts of the original are rewritten, not of the copy: only they know where they are in the text.
         copy = node.copy()
         for copied, part in zip(list(copy.iter_expressions()), list(node.iter_expressions()), strict=True):
             copied.replace(self.shaped(part))

@@ -132,6 +132,7 @@ class TimedSubBatches:
         if kept is not None:
             sampled = self._planner.call.choice.recall > 0
             self._arrivals[:] = self._join.admit(self._arrivals, kept, sampled)
+            # Measured, not counted: it matters to later calls only, as does the whole duration.
             self._planner.rows_dropped(self._controller.clock() - began)
 
     def _paced(self) -> Iterator[list[int]]:

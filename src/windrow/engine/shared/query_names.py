@@ -86,6 +86,7 @@ class QueryNames(Stateful):
             del self.taken[name]
             return
         self.taken[name] = replace(self.taken[name], until=at)
+        # An ended name stays taken for results before its end, so it is remembered; only so many are.
         ended = sorted((t.until, n) for n, t in self.taken.items() if t.until is not None)
         for _, first in ended[:-REMEMBERED]:
             del self.taken[first]

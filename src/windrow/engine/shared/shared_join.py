@@ -114,6 +114,7 @@ class SharedJoin:
             self.sibling.check(name, asked)
             self.subscribers.check_room()
         completeness = self._completeness(asked, at)
+        # Rows in the backlog have passed tiers by number, and a new query changes the tiers.
         self._drain()
         number = self.names.begin(name, self.number)
         self.subscribers.add(Subscriber(name, asked, at, None, completeness, number=number))
@@ -363,6 +364,7 @@ class SharedJoin:
             if m.until is not None and m.until <= passed and not (outer and outer.waits_before(m.until))
         ]
         if over:
+            # What was deferred is still theirs, so it is found first.
             self._drain()
             self._drop(over)
 
