@@ -14,7 +14,6 @@ import windrow as wr
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.dropper import Dropper
-from windrow.engine.limits.probe_statistics import ProbeStatistics
 from windrow.engine.operator import runner_of
 from windrow.engine.shared.subscribers import Subscriber
 from windrow.engine.state import capture, restore
@@ -138,15 +137,6 @@ def test_sums_of_results_are_migrated(part: Any, version: int, before: dict[str,
     assert (sums.found, sums.estimated, sums.variance) == (before.get("found", 0.0), 7.0, 2.0)
     assert not set(before) & set(vars(restored))
     assert "_chance" not in before or restored._probability == [0.5]
-
-
-def test_arrival_rates_of_load_shedding_are_migrated() -> None:
-    arrays = [np.array([30.0, 90.0])]
-    plain = encode(ProbeStatistics(2), arrays) | {
-        "is": ["ProbeStatistics", 1], "_arrivals": {"array": 0}, "_seconds": 3.0
-    }  # fmt: skip
-    restored = decode(plain, arrays, ProbeStatistics(2))
-    assert restored.rates.tolist() == [10.0, 30.0]
 
 
 @pytest.mark.parametrize("shed", [Greedy, Importance, Auto])

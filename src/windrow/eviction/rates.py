@@ -1,7 +1,7 @@
 """Decayed rates: recent events per second of event time; older events count less.
 
-Policies and load shedding forget in this way. A count and the time in which it was made decay alike, so their
-ratio is a rate. The half-life says how quickly the rate follows a change.
+All policies forget in this way. A count and the time in which it was made decay alike, so their ratio is a
+rate. The half-life says how quickly the rate follows a change.
 """
 
 from __future__ import annotations
@@ -50,28 +50,19 @@ class ArrivalRates(Stateful):
         """Rows since the last call of `advance`."""
         self._time = DecayedTime()
 
-    @classmethod
-    def of(cls, rows: Sequence[float], seconds: float) -> ArrivalRates:
-        """Rates of these decayed numbers of rows in this decayed time."""
-        made = cls(len(rows))
-        made._rows, made._time.seconds = list(rows), seconds
-        return made
-
     def add(self, stream: int, rows: int) -> None:
         self._new_rows[stream] += rows
 
-    def advance(self, seconds: float, half_life: float) -> float:
-        """Event time passes, in which the rows added since the last call arrived. Returns the factor by which
-        counts decay."""
+    def advance(self, seconds: float, half_life: float) -> None:
+        """Event time passes, in which the rows added since the last call arrived."""
         if seconds <= 0:
-            return 1.0
+            return
         before = self._time.seconds
         decay = self._time.advance(seconds, max(half_life, 1e-6))
         # The rows are assumed to have arrived evenly over the time, and decay as it does.
         kept = (self._time.seconds - before * decay) / seconds
         self._rows = [old * decay + new * kept for old, new in zip(self._rows, self._new_rows, strict=True)]
         self._new_rows = [0] * len(self._rows)
-        return decay
 
     @property
     def known(self) -> bool:
@@ -81,11 +72,6 @@ class ArrivalRates(Stateful):
     def rate(self, stream: int) -> float:
         """Rows per second; 0 before any time has passed."""
         return self._rows[stream] / self._time.seconds if self.known else 0.0
-
-    @property
-    def all(self) -> list[float]:
-        """The rate of each stream."""
-        return [self.rate(stream) for stream in range(len(self._rows))]
 
     def residence_time(self, view: WindowView) -> float:
         """Seconds a row of the view stays on average, at most its window.

@@ -7,11 +7,10 @@ its rows cover.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windrow.eviction.rates import ArrivalRates
 from windrow.harvest.model import CostFactors, HarvestModel
 from windrow.harvest.selectivity import Selectivities, by_hop
 from windrow.model.harvest import BasicWindows
@@ -29,13 +28,8 @@ CHARGES = CostFactors(lookup=0.1)
 """Our indexes are entered once for adjacent basic windows, and probes visit them in order."""
 
 
-UNKNOWN_RATE = 1e6
-"""Rows per second that are assumed until event time has passed: so many that no plan drops rows for it."""
-
-
 class ProbeStatistics(Stateful):
-    version = 2
-    saved = ("sub_batches", "_known", "_fade", "_arrivals", "_now")
+    saved = ("sub_batches", "_known", "_fade", "_arrivals", "_seconds", "_now")
     clocks = ("_now",)
 
     def __init__(self, streams: int, half_life: float = 1.0) -> None:
@@ -44,14 +38,9 @@ class ProbeStatistics(Stateful):
         self._fade = 1.0
         """Pending decay of `_known`, applied on the next read."""
         self._half_life = half_life
-        self._arrivals = ArrivalRates(streams)
-        self._unknown_rates = np.full(streams, UNKNOWN_RATE)
+        self._arrivals = np.zeros(streams)
+        self._seconds = 0.0
         self._now: int | None = None
-
-    @classmethod
-    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        rows, seconds = values["_arrivals"], values.pop("_seconds")
-        return values | {"_arrivals": ArrivalRates.of(rows.tolist(), seconds)}
 
     @property
     def selectivities(self) -> Selectivities:
@@ -63,24 +52,26 @@ class ProbeStatistics(Stateful):
     @property
     def rates(self) -> Array:
         """Recent rows per second of event time."""
-        return np.maximum(self._arrivals.all, 1e-9) if self._arrivals.known else self._unknown_rates
+        return np.maximum(self._arrivals / max(self._seconds, 1e-6), 1e-9)
 
     def begin(self, windows: Windows, arrived: Sequence[int], now: int) -> float:
         """Begin a sub-batch with `arrived` rows per stream; return the decay since the last one."""
         self.sub_batches += 1
-        self.skip(arrived)
         decay = 1.0
         if self._now is not None and now > self._now:
+            seconds = (now - self._now) / SECOND
             longest = max(w.covers for w in windows) / SECOND
-            decay = self._arrivals.advance((now - self._now) / SECOND, self._half_life * longest)
+            decay = 0.5 ** (seconds / longest / self._half_life)
+            self._arrivals *= decay
+            self._seconds = self._seconds * decay + seconds
             self._fade *= decay
+        self._arrivals += arrived
         self._now = now if self._now is None else max(now, self._now)
         return decay
 
     def skip(self, arrived: Sequence[int]) -> None:
         """Count the rows of sub-batches that nothing else is learned from."""
-        for stream, rows in enumerate(arrived):
-            self._arrivals.add(stream, rows)
+        self._arrivals += arrived
 
     def learn(self, probe: Probe, flow: Array, rows: Array, first: float = 1.0, weight: float = 1.0) -> None:
         """Learn from the partial matches that entered each step of a probe and left the last.
