@@ -21,8 +21,9 @@ from windrow.engine.query_changes import fingerprint
 from windrow.state import manifest
 from windrow.state.inspect import show, verify
 from windrow.state.join_metadata import FORMAT
-from windrow.state.local_storage import ASIDE
+from windrow.state.local_storage import ASIDE, LocalStorage
 from windrow.state.manifest import sealed, unsealed
+from windrow.state.storage import Entry
 
 
 def _manifest(root: Path, batch: int) -> Path:
@@ -83,6 +84,29 @@ def test_any_flipped_bit_of_a_part_is_noticed(tmp_path: Path) -> None:
             with pytest.raises(wr.StateError, match="checksum"):
                 _go_on(tmp_path)
     assert [d.path for d in verify(str(tmp_path)).damage] == [str(file)]
+
+
+class _ListedBackwards(LocalStorage):
+    def entries(self, path: str, below: bool = False) -> list[Entry]:
+        return sorted(super().entries(path, below), key=lambda entry: entry.name, reverse=True)
+
+
+def test_parts_that_only_an_older_version_names_are_verified(tmp_path: Path) -> None:
+    """Versions share files. A newer one names some parts of a file, an older one more of them."""
+    started(tmp_path, 4, 4000)
+    named = {
+        (tmp_path / path.parents[2].relative_to(tmp_path) / "p0" / part.file, part)
+        for path in stored.files(tmp_path, "batch-*/p0.*.json")
+        for part in manifest.Manifest.from_bytes(path.read_bytes(), "").parts
+    }
+    in_files = [(file, part) for file, part in named if file.exists()]
+    assert in_files
+    for file, part in in_files:
+        data = bytearray(before := file.read_bytes())
+        data[part.offset + part.bytes // 2] ^= 1
+        file.write_bytes(data)
+        assert verify(_ListedBackwards(tmp_path)).damage, part
+        file.write_bytes(before)
 
 
 @pytest.mark.parametrize("name", ["batch-*2/p0.*.json", "join.json"])

@@ -72,7 +72,7 @@ def show(path: Where, as_json: AsJson = False) -> None:
 
 @app.command()
 def verify(path: Where, as_json: AsJson = False) -> None:
-    """Read everything and check it; exit code 1 if something is damaged, 2 if nothing is there.
+    """Check all that a restart can need; exit code 1 if something is damaged, 2 if nothing is there.
 
     [dim]Examples:[/dim]
       windrow state verify s3://bucket/state

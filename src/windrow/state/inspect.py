@@ -5,7 +5,7 @@ Both may run beside a live query. Files that the query removes in the meantime d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from windrow.state.commit_log import CommitLog
 from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
 from windrow.state.manifest import Manifest
-from windrow.state.parts import check_size, damaged, read_part
+from windrow.state.parts import StoredPart, check_size, damaged, read_part
 from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, partition_directory, plain
 from windrow.state.runs import Version
 from windrow.state.storage import Storage, open_storage
@@ -97,7 +97,8 @@ def newest_metadata(root: str | Storage) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def verify(root: str | Storage) -> VerifyReport:
-    """Reads every manifest and every part under `root` and verifies their checksums."""
+    """Reads every manifest under `root` that a restart can need, and every part that these name, and verifies
+    their checksums."""
     storage = open_storage(root)
     check = _Check(storage)
     joins = joins_in(storage)
@@ -113,6 +114,9 @@ class _Check:
         self.manifests: dict[str, int] = {}
         self.files: dict[str, int] = {}
         self.damage: list[Damage] = []
+        self._read: set[tuple[str, StoredPart]] = set()
+        """Parts that were read, with the path of their file: versions share files, and not all of their
+        parts."""
 
     def join(self, directory: str) -> None:
         markers = None
@@ -165,16 +169,18 @@ class _Check:
             found = f"it is the manifest of batch {manifest.batch}, partition {manifest.partition}"
             self._found(path, found)
         for file in manifest.files:
-            if f"{held}/{file}" not in self.files:
-                self.parts(f"{held}/{file}", file, manifest, path)
+            at = f"{held}/{file}"
+            if fresh := {(at, part) for part in manifest.parts if part.file == file} - self._read:
+                self._read |= fresh
+                self.parts(at, [part for _, part in fresh], manifest, path)
 
-    def parts(self, path: str, file: str, manifest: Manifest, named_by: str) -> None:
-        where = self.root.at(path)
+    def parts(self, path: str, parts: Sequence[StoredPart], manifest: Manifest, named_by: str) -> None:
+        where, file = self.root.at(path), path.rpartition("/")[2]
         try:
             contents = self.root.read(path)
             self.files[path] = contents.size
             check_size(contents, manifest.files[file], where)
-            for part in {p for p in manifest.parts if p.file == file}:
+            for part in parts:
                 read_part(contents, part, where)
         except FileNotFoundError:
             # Damage only if the manifest still exists; otherwise the query has removed both.
