@@ -30,7 +30,7 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"
 LATER = ("faults", "lab", "kafka")
 """Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-EXAMPLES, SOAK = 40, 200
+EXAMPLES, SOAK = 30, 200
 """Of a hundred examples a test asks for (`queries.examples`), so many are run, and in each round of a soak so
 many."""
 
