@@ -179,6 +179,9 @@ def _session(master: str, conf: Mapping[str, str]) -> Any:
         f"spark.executorEnv.{FOLDER}": os.environ[FOLDER],
         "spark.python.daemon.module": "faults",
         "spark.sql.shuffle.partitions": "2",
+        # Compiling a plan takes longer than running it over a few rows.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     for key, value in (settings | dict(conf)).items():
         builder = builder.config(key, value)

@@ -30,7 +30,7 @@ from simulated_tasks import (
     WholeTask,
     pairs_in,
 )
-from windrow.spark import task
+from windrow.spark import operator_cache, task
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import freeze_loaded_objects
@@ -114,6 +114,7 @@ class Simulation:
             patch.object(task, "COLLECTING", collecting),
             patch.object(paths, "GROUP", group),
             patch.object(store, "SMALLEST_FILE", smallest),
+            patch.object(operator_cache, "release_memory"),  # a third of the time of a schedule
         ):
             self._run()
         return [query.outcome() for query in self.queries]

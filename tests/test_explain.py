@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -260,9 +259,3 @@ def test_ticks_are_round_and_curves_refuse_nonsense():
     for work, recall in (([0, 1], [0]), ([0, 0], [0, 1]), ([0, 1], [1, 0]), ([0, 2], [0, 1])):
         with pytest.raises(wr.QueryError):
             TimeCurve(np.array(work, float), np.array(recall, float), 1.0)
-
-
-def test_the_program_on_the_page_runs():
-    page = (Path(__file__).parent.parent / "docs/explain.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    exec(program, {})

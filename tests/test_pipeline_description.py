@@ -232,7 +232,7 @@ def auctions(tmp_path_factory):
     return set_up(tmp_path_factory.mktemp("auctions"), "auctions", seconds=20, rate=10, files=1)[0]
 
 
-def test_check_prints_the_plan_and_starts_nothing(auctions):
+def test_check_prints_the_plan_and_starts_nothing(auctions, untried):
     ran = run(auctions, "--check")
     assert ran.exit_code == 0, ran.output
     for words in (

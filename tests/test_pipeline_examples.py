@@ -67,7 +67,7 @@ def check_memory_is_explained(file: Path, joins: list[dict]) -> None:
     assert explained["memory"]["exact_bytes"] == pytest.approx(held, rel=0.1)
 
 
-def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
+def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path, untried):
     file, parts = set_up(tmp_path, "auctions", seconds=120, rate=10, files=3)
     ran = run(file, "--metrics", tmp_path / "made" / "metrics.jsonl", "--per-partition")
     assert ran.exit_code == 0, ran.output
@@ -93,7 +93,7 @@ def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
     assert written(spark, tmp_path / "batch") == hot_bids(parts)
 
 
-def test_queries_of_a_pipeline_share_its_join(spark, tmp_path):
+def test_queries_of_a_pipeline_share_its_join(spark, tmp_path, untried):
     file, parts = set_up(tmp_path, "auctions", seconds=120, rate=10, files=3)
     queries = (
         "[queries.all]\n[queries.dear]\nwhere = 'b.price > 100'\n[queries.none]\nwithin = '1 us'\n[join]\n"
@@ -119,7 +119,7 @@ def test_queries_of_a_pipeline_share_its_join(spark, tmp_path):
     assert written(spark, tmp_path / "results/auctions") <= written(spark, path)
 
 
-def test_sensors_in_a_band_are_counted_per_minute(spark, tmp_path):
+def test_sensors_in_a_band_are_counted_per_minute(spark, tmp_path, untried):
     file, parts = set_up(tmp_path, "sensors", seconds=240, rate=8, files=3)
     ran = run(file, "--metrics", tmp_path / "metrics.jsonl")
     assert ran.exit_code == 0, ran.output
@@ -150,7 +150,7 @@ def micros(at) -> int:
     return round(at.timestamp() * 1e6)
 
 
-def test_clicks_join_three_ways_and_count_what_is_late(spark, tmp_path):
+def test_clicks_join_three_ways_and_count_what_is_late(spark, tmp_path, untried):
     file, parts = set_up(tmp_path, "clicks", seconds=240, rate=3, files=4)
     ran = run(file)
     assert ran.exit_code == 0, ran.output

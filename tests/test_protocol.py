@@ -83,9 +83,12 @@ FAULTS = {
 
 
 SHOWS = {
-    "a start without state names parts of a void version": 221,
+    "a start without state names parts of a void version": 270,
     "copies on a machine are not verified": 213,
     "tasks of a micro-batch start from different attempts": 100,
+    "a summary is left before a group is complete": 21,
+    "rows of a failed attempt stay in memory": 5,
+    "rows that have spilled are confused": 22,
 }
 """Schedules that show a fault which few do. The search begins there, since it would take long from 0."""
 

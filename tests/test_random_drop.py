@@ -26,7 +26,7 @@ def test_no_drop_rates_of_a_grid_are_better(seed, z, selectivity):
     # Every result needs a row of each stream.
     assert found.output == pytest.approx(model.full[1] * np.prod(found.keep), rel=1e-9)
     for keep in product(np.linspace(0.1, 1, 10), repeat=3):
-        cost, output = model.with_drop_rates(keep).full
+        cost, output = model.admitting(np.array(keep))
         if cost <= z * model.full[0]:
             assert output <= found.output * 1.0005
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from spark_cases import SparkCase, drawn, outer_spark_cases, spark_cases
 from spark_runs import failures
 
-TOGETHER = 12
-"""Joins in one streaming query."""
+TOGETHER = 8, 12
+"""Joins in one streaming query, in make test and in a soak."""
 POOLS = 3, 15
 """Queries whose joins are drawn at once, in make test and in a soak, to put those of as many batches
 together: every join of a query has as many as the longest."""
@@ -32,9 +32,10 @@ def cases(
     chosen = config.getoption("--spark-seed")
     if chosen is not None:
         return [drawn(chosen, strategy)] if block == 0 else []
-    size = POOLS[config.getoption("--soak")]
-    pool = drawn_at_once(strategy, first + block // size * size * TOGETHER, size * TOGETHER)
-    return pool[block % size * TOGETHER :][:TOGETHER]
+    soak = config.getoption("--soak")
+    size, together = POOLS[soak], TOGETHER[soak]
+    pool = drawn_at_once(strategy, first + block // size * size * together, size * together)
+    return pool[block % size * together :][:together]
 
 
 @lru_cache(1)

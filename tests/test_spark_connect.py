@@ -22,7 +22,6 @@ from windrow.spark.spark_errors import short_message
 TABLES = {
     alias: [rows(n + 10 * s, 40, start=4 * n, span=4) for n in range(3)] for s, alias in enumerate("ab")
 }
-WANTED = sum(in_process(QUERY, *({a: TABLES[a][n] for a in "ab"} for n in range(3))).values())
 
 
 def test_metrics_are_read_from_the_json_that_connect_sends(tmp_path: Path) -> None:
@@ -69,6 +68,7 @@ def test_a_server_that_is_not_there_is_named_at_once(monkeypatch: pytest.MonkeyP
 
 def test_a_client_of_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect: pip install 'pyspark[connect]'")
+    wanted = in_process(QUERY, *({a: TABLES[a][n] for a in "ab"} for n in range(3))).total()
     for alias in "ab":
         Stream(tmp_path / alias).put(*TABLES[alias])
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
@@ -82,12 +82,12 @@ def test_a_client_of_spark_connect(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr[-3000:]
     report = json.loads(ended.stdout.splitlines()[-1])
     for way in ("join", "files", "sql"):
-        assert report[way]["rows"] == sum(report[way]["results"]) == WANTED, way
-    assert report["share"]["rows"] == 2 * WANTED
+        assert report[way]["rows"] == sum(report[way]["results"]) == wanted, way
+    assert report["share"]["rows"] == 2 * wanted
     limited = report["limited"]
-    assert 0 < limited["rows"] == sum(limited["results"]) < WANTED
+    assert 0 < limited["rows"] == sum(limited["results"]) < wanted
     assert all(low <= high for _, low, high in limited["recall"])
     assert limited["dashboard"] == limited["rows"]
     assert "write to a sink" in report["foreachBatch"]
     assert report["unreachable"] == 2
-    assert report["batch"] == WANTED
+    assert report["batch"] == wanted

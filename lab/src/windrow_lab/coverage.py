@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from windrow_lab.averages import pivot
 from windrow_lab.experiment import Claim, Row
@@ -18,8 +18,8 @@ def enough(runs: int) -> int:
     >>> enough(100), enough(6)
     (90, 4)
     """
-    chance = binom.cdf(ENOUGH - 1, RUNS, LEVEL)
-    return next(k for k in range(runs, -1, -1) if binom.cdf(k - 1, runs, LEVEL) <= chance)
+    chance = bdtr(ENOUGH - 1, RUNS, LEVEL)
+    return next(k for k in range(runs, -1, -1) if bdtr(k - 1, runs, LEVEL) <= chance)
 
 
 def covered(claim: str, rows: Sequence[Row]) -> list[Claim]:

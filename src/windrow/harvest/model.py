@@ -25,8 +25,7 @@ Three choices that the paper leaves open:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -139,22 +138,31 @@ class HarvestModel:
     def tables(self) -> Tables:
         """By direction, hop and number of probed basic windows (m, m-1, n+1): what a partial match that
         enters costs and finds."""
-        m, hops, n = self.scores.shape
-        streams = np.array(self.orders, dtype=np.int64).reshape(m, hops)
-        out = Tables(self.rates, self.counts, *(np.zeros((m, hops, n + 1)) for _ in range(3)))
+        return self._tabulated(self.rates, self.rows)
+
+    def _tabulated(self, rates: Array, rows: Array) -> Tables:
+        out = Tables(rates, self.counts, *np.zeros((3, *self.scores.shape[:2], self.scores.shape[2] + 1)))
+        streams, shares, access = self._of_hops
         tabulate(
             self.scores,
-            _shares(self.windows, n)[streams],
-            self.rows[streams],
+            shares,
+            rows[streams],
             self.selectivities,
             self.selectivities if self.drivers is None else self.drivers,
-            _paths(self.access, (m, hops)),
+            access,
             self.charges.lookup,
             self.charges.match,
             self.ranking,
             out,
         )
         return out
+
+    @cached_property
+    def _of_hops(self) -> tuple[Array, Array, Array]:
+        """By direction and hop: the stream, the shares of its basic windows, and the access path."""
+        m, hops, n = self.scores.shape
+        streams = np.array(self.orders, dtype=np.int64).reshape(m, hops)
+        return streams, _shares(self.windows, n)[streams], _paths(self.access, (m, hops))
 
     @property
     def base(self) -> float:
@@ -165,6 +173,12 @@ class HarvestModel:
     def full(self) -> tuple[float, float]:
         """Cost and output per second if everything is probed: C(1) and O(1)."""
         return self.at(self.counts)
+
+    def full_with(self, rates: Array, rows: Array) -> tuple[float, float]:
+        """`full` of the same join with other rates and rows: what a search for drop rates asks a hundred
+        times, so nothing else is computed again."""
+        cost, output = total(self._tabulated(rates, rows), self.counts)
+        return self.charges.arrival * float(rates.sum()) + cost, output
 
     def at(self, chosen: Array) -> tuple[float, float]:
         """Cost (`base` included) and output per second if `chosen` basic windows are probed (m, m-1)."""
@@ -177,10 +191,9 @@ class HarvestModel:
             raise QueryError(f"a throttle fraction lies in 0..1, got {z}")
         return max(0.0, z * self.full[0] - self.base)
 
-    def with_drop_rates(self, keep: Sequence[float]) -> HarvestModel:
-        """The model of the same join if only these fractions of the streams' rows are admitted."""
-        fractions = _numbers("keep", np.asarray(keep), (len(self),))
-        return replace(self, rates=self.rates * fractions, rows=self.rows * fractions)
+    def admitting(self, keep: Array) -> tuple[float, float]:
+        """`full` if only these fractions of the streams' rows are admitted."""
+        return self.full_with(self.rates * keep, self.rows * keep)
 
     def harvest(self, used: Array, z: float, method: str) -> Harvest:
         """The harvest that probes `used` basic windows (m, m-1), which need not be integers."""

@@ -57,7 +57,7 @@ def drop_rates(model: HarvestModel, z: float) -> DropRates:
         return DropRates((1.0,) * m, *model.full)
 
     def excess(logs: Array) -> float:
-        return float(np.log(model.with_drop_rates(np.exp(logs)).full[0] / budget))
+        return float(np.log(model.admitting(np.exp(logs))[0] / budget))
 
     # Bisection for the equal fraction of all streams that just fits: the start of the descent, and the
     # fallback.
@@ -82,4 +82,4 @@ def drop_rates(model: HarvestModel, z: float) -> DropRates:
     if best.sum() < start.sum() or not np.isfinite(best).all():
         best = start
     keep = np.exp(best)
-    return DropRates(tuple(keep.tolist()), *model.with_drop_rates(keep).full)
+    return DropRates(tuple(keep.tolist()), *model.admitting(keep))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.solve import solve
@@ -38,7 +38,7 @@ def example(scale: float, spread: float) -> HarvestModel:
     edges = np.arange(6) * 2.0
     scores = np.array(
         [
-            [np.diff(norm.cdf(edges, LAGS[i] - LAGS[s], spread)) for s in order]
+            [np.diff(ndtr((edges - LAGS[i] + LAGS[s]) / spread)) for s in order]
             for i, order in enumerate(ORDERS)
         ]
     )

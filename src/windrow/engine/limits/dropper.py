@@ -9,7 +9,6 @@ total weight of its results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,9 +90,9 @@ class Dropper(Stateful):
         full = max(model.full[0], 1e-9)
         steady = self._rates(model)
         # Windows that still hold more rows than these rates would leave in them cost more, and fewer less.
-        share = replace(model, rates=model.rates * steady, rows=held).full[0] / full
+        share = model.full_with(model.rates * steady, held)[0] / full
         self.keep = np.minimum(1.0, steady * z / max(share, 1e-9))
-        self.work_fraction = replace(model, rates=model.rates * self.keep, rows=held).full[0] / full
+        self.work_fraction = model.full_with(model.rates * self.keep, held)[0] / full
 
     def _rates(self, model: HarvestModel) -> Array:
         """Rates that lose the fewest results; renewed when the throttle moves or every 64 sub-batches."""
