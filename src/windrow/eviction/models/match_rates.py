@@ -5,8 +5,8 @@ the model counts the results found there and the row-seconds spent there (the ex
 depends on score and age alone, so rows of one pair of bins are comparable whether the policy keeps them or
 they are only monitored, and the model learns from all of them.
 
-A score is the rate predicted from the row's keys. Rows without one are in bin 0, for which one rate is
-predicted. The rate of a pair of bins is
+A score is the rate predicted from the row's keys. Rows without one are in bin 0, and their rate is predicted
+from their age. The rate of a pair of bins is
 
     predicted  x  mean  x  (factor of the age bin)  x  (factor of the score bin)  x  (interaction of the two)
 
@@ -98,8 +98,8 @@ class MatchRateModel(Stateful):
         self._center = 0.0
         """The score in the middle of the scale."""
         self._span = 1.0
-        self._singleton_rate = 1.0
-        """Predicted rate of rows without a score, the same at every age."""
+        self._singleton_rate = np.ones(age_bins)
+        """Predicted rate of rows without a score, by age bin."""
         self._arrivals = np.zeros(len(self._results))
         self._time = DecayedTime()
         """The time in which `_arrivals` were counted."""
@@ -194,10 +194,10 @@ class MatchRateModel(Stateful):
         bins = self._results.shape[1]
         return (np.arange(bins) + 0.5) * self._span / bins
 
-    def set_prior(self, singleton_rate: float) -> None:
-        """Sets the predicted rate of rows without a score, a mean over `ages`. A rate that fell with the age
-        would say what no row can contradict: such rows are soon evicted."""
-        self._singleton_rate = singleton_rate
+    def set_prior(self, singleton_rate: Array) -> None:
+        """Sets the predicted rate of rows without a score at these `ages`. It never falls below its mean, for
+        that would say what no row can contradict: such rows are soon evicted."""
+        self._singleton_rate = np.maximum(singleton_rate, singleton_rate.mean())
 
     def rates(self) -> MatchRates:
         if self._fitted is None:

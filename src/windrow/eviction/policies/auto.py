@@ -100,7 +100,7 @@ class AutoRanking(ImportanceAwareRanking):
     def _fit(self, stream: int) -> MatchRateModel:
         learned = self._learned.models[stream]
         if self._scored and learned.needs_refit:
-            learned.set_prior(float(self._keys.singleton_rate(stream, learned.ages).mean()))
+            learned.set_prior(self._keys.singleton_rate(stream, learned.ages))
         return learned
 
     def _score(self, view: WindowView, rows: Array | slice, counted: bool = True) -> Array:
