@@ -175,7 +175,6 @@ class SharedWorkload:
             op.process(trace.rows(start, min(trace.first, start + ROWS_PER_FILL)))
         for number, window in enumerate(windows):
             op.add(f"q{number}", _query(window, scans))
-        op.remove("filling")
         return cls(windows, trace, scans, op.snapshot())
 
     def costs(self, load: float, making: float = 0.4) -> ServerCosts:
