@@ -166,7 +166,7 @@ def two_sources(span: float, seed: int, tail: float, rate: float = 50, window: f
     return JoinWorkload(
         {"a": timed(sent, sent=millis), "b": timed(arrived[order], sent=millis[order])},
         {"a": window, "b": 1e-6},
-        on="b.sent - a.sent between 59900 and 60100",
+        on="abs(b.sent - (a.sent + 60000)) <= 100",
         probing=("b",),
     )
 

@@ -23,11 +23,19 @@ def markdown(records: Sequence[Record]) -> str:
 def written_into(page: str, records: Sequence[Record]) -> str:
     """A page with the claims of each paper renewed, between `<!-- claims GrubJoin -->` and `<!-- end -->`."""
     judged, by_name = verdicts(records), {record.experiment.name: record for record in records}
-    page = _between(page, "count", [f"{headline(judged).capitalize()}."])
+    page = _between(page, "count", [f"{headline(judged).capitalize()}.", *_durations(records)])
     for letter, paper in PAPERS.items():
         mine = [v for v in judged if v.id[0] == letter or (letter == "B" and v.id[0] not in PAPERS)]
         page = _between(page, paper, [_item(v, by_name) for v in mine])
     return page
+
+
+def _durations(records: Sequence[Record]) -> list[str]:
+    """How long the runs took, and which were at quick size."""
+    full = [r.outcome.ran.get("seconds", 0) for r in records if r.outcome and r.size == "full"]
+    quick = [f"`{r.experiment.name}`" for r in records if r.size == "quick"]
+    left = f"; quick size only: {', '.join(quick)}" if quick else ""
+    return [f"Full-size runs: {len(full)}, which took {sum(full) / 60:.0f} minutes together{left}."]
 
 
 def _between(page: str, name: str, lines: Sequence[str]) -> str:

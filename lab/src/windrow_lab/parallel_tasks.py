@@ -1,7 +1,8 @@
 """Runs independent Python tasks in parallel as Spark tasks.
 
 The tasks are divided among a few dozen Spark jobs of one Spark task each, submitted by one thread per core.
-Unlike the tasks of one large job, each of these jobs returns its results as soon as it ends.
+Unlike the tasks of one large job, each of these jobs returns its results as soon as it ends. Neighbouring
+tasks are in one job, since they often share what a function keeps from its last call.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -37,7 +39,8 @@ def run_tasks(
     """
     session = local_session(cores, "windrow lab")
     jobs = min(len(tasks), JOBS_PER_CORE * cores)
-    shares = [range(job, len(tasks), jobs) for job in range(jobs)]
+    ends = [job * len(tasks) // jobs for job in range(jobs + 1)]
+    shares = [range(*share) for share in pairwise(ends)]
     results: dict[int, Result] = {}
     with ThreadPoolExecutor(cores) as pool:
         running = {pool.submit(_run_job, session, function, [tasks[n] for n in own]): own for own in shares}

@@ -75,7 +75,7 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
             "G4",
             "m=3: trying every setting takes orders of magnitude longer than greedy (100 times)",
             {f"n={n}": round(each) for n, each in slower.items()},
-            all(each >= 100 for n, each in slower.items() if n >= 10),
+            all(each >= 100 for each in slower.values()),
         ),
         Claim(
             "G4",

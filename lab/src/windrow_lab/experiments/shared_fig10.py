@@ -68,16 +68,15 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
         ),
         Claim(
             "S5",
-            "Greedy about 80 % better than LWO at size 4, at one of the loads",
+            "Greedy about 80 % better than LWO at size 4, by load",
             gains,
-            max(gains.values()) >= GAIN,
+            min(gains.values()) >= GAIN,
         ),
         Claim(
             "S5",
-            "at size 5 SWF's worst response for the largest window is several times Greedy's (paper: 5), at "
-            "one of the loads",
+            "at size 5 SWF's worst response for the largest window is several times Greedy's (paper: 5)",
             worst,
-            max(worst.values()) >= SEVERAL,
+            min(worst.values()) >= SEVERAL,
         ),
     ]
 

@@ -196,13 +196,14 @@ class SharedOperator:
     @property
     def progress(self) -> SearchProgress:
         """How far the search for results has come, if it runs unit by unit or under a deadline."""
-        served = [join.scheduler for join in self._joins if join.scheduler is not None]
-        return SearchProgress(
-            rows_probed=sum(s.rows_probed for s in served),
-            found=sum(s.found for s in served),
-            backlog_rows=sum(s.rows for s in served),
-            results_held=sum(s.held for s in served),
-        )
+        rows_probed = found = backlog_rows = results_held = 0
+        for join in self._joins:  # a loop, for this may be read after every unit
+            if (served := join.scheduler) is not None:
+                rows_probed += served.rows_probed
+                found += served.found
+                backlog_rows += served.rows
+                results_held += served.held
+        return SearchProgress(rows_probed, found, backlog_rows, results_held)
 
     def metrics(self) -> SharedMetrics:
         """Metrics of each join and each query."""

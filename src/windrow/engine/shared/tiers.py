@@ -94,9 +94,10 @@ class WindowTiers:
         else:
             result_routing.count_taken(ranks, self.size_ranks, counts)
         ends = np.cumsum(counts)
+        starts = ends - counts
         found = np.empty(int(ends[-1]), np.int64)
         if self.nested:
-            result_routing.take_nested(first, ends - counts, found)
+            result_routing.take_nested(first, starts.copy(), found)
         else:
-            result_routing.take(ranks, self.size_ranks, ends - counts, found)
-        return np.split(found, ends[:-1])
+            result_routing.take(ranks, self.size_ranks, starts.copy(), found)
+        return [found[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]

@@ -195,8 +195,9 @@ class MatchRateModel(Stateful):
         return (np.arange(bins) + 0.5) * self._span / bins
 
     def set_prior(self, singleton_rate: Array) -> None:
-        """Sets the predicted rate of rows without a score at these `ages`."""
-        self._singleton_rate = singleton_rate
+        """Sets the predicted rate of rows without a score at these `ages`. It never falls below its mean, for
+        that would say what no row can contradict: such rows are soon evicted."""
+        self._singleton_rate = np.maximum(singleton_rate, singleton_rate.mean())
 
     def rates(self) -> MatchRates:
         if self._fitted is None:
