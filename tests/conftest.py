@@ -4,7 +4,6 @@ that kill drivers share. CONTRIBUTING.md says what is run where.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 from math import inf
@@ -104,12 +103,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if later:
         config.hook.pytest_deselected(items=later)
         items[:] = [item for item in items if item not in later]
-
-
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays. The garbage collector would go through all of it time and again."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="module")

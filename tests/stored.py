@@ -78,7 +78,8 @@ def collect(held: StateStore, committed: int) -> None:
 
 
 def publish(into: StateStore, batch: int, op: wr.Operator) -> Manifest:
-    return commit(into, batch, capture(runner_of(op)), runner_of(op).watermarks.max_event_times)
+    runner = runner_of(op)
+    return commit(into, batch, capture(runner), runner.watermarks.max_event_times)
 
 
 def commit(into: StateStore, batch: int, state: State, times: Sequence[int | None] = ()) -> Manifest:
@@ -123,12 +124,9 @@ def run(
 
 
 def _rows_held(op: wr.Operator) -> list[int]:
-    windows = (
-        [len(w) for w in runner_of(op).join.windows]
-        if runner_of(op).join
-        else [0] * len(runner_of(op).buffer)
-    )
-    return [len(waiting) + window for waiting, window in zip(runner_of(op).buffer, windows, strict=True)]
+    runner = runner_of(op)
+    windows = [len(w) for w in runner.join.windows] if runner.join else [0] * len(runner.buffer)
+    return [len(waiting) + window for waiting, window in zip(runner.buffer, windows, strict=True)]
 
 
 def uninterrupted(calls: list[Call], query: wr.Query = QUERY) -> Counter[tuple]:
