@@ -68,5 +68,11 @@ def test_figures_become_a_table():
         ": Spark": None,
         "peak MiB": 1.25,
         "state on disk, MiB": 0,
+        "results": 7,
+        "answer": "same",
     }
-    assert markdown([figure]).splitlines()[-1] == "| x | y | 1,234 | too short to tell | 1.2 | 0 |"
+    wrong = figure | {"by": "z", "results": 6, "answer": "another"}
+    assert markdown([figure, wrong]).splitlines()[-2:] == [
+        "| x | y | 1,234 | too short to tell | 1.2 | 0 |",
+        "| x | z (**another answer**: 6 results, not 7) | 1,234 | too short to tell | 1.2 | 0 |",
+    ]
