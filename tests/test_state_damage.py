@@ -179,7 +179,7 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
         saved = json.loads(body)
         saved |= {"format": 1, "windrow": "0.0.1"}
         file.write_bytes(sealed("manifest", json.dumps(saved).encode()))
-    wrote, reads = "format 1, written by Windrow 0.0.1", f"which reads formats 6, 7, 8, {manifest.FORMAT}"
+    wrote, reads = "format 1, written by Windrow 0.0.1", f"which reads formats 6, 7, 8, 9, {manifest.FORMAT}"
     with pytest.raises(wr.StateError, match=f"{wrote}; this is Windrow {wr.__version__}, {reads}"):
         _go_on(tmp_path)
 

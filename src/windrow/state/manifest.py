@@ -22,12 +22,13 @@ from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
-FORMAT = 9
-"""Format 8 differs only in `join.json` and the records of runs. In format 7 all parts are in files, and the
-event times of source partitions are in files beside the manifests."""
+FORMAT = 10
+"""Up to format 9, keys and counts of row windows are stored with their streams. Format 8 differs from it
+only in `join.json` and the records of runs. In format 7 all parts are in files, and the event times of source
+partitions are in files beside the manifests."""
 CRC32_FORMAT = 6
 """In this format, checksums of parts are CRC-32 and windows are stored as rows alone."""
-_READ = (CRC32_FORMAT, 7, 8, FORMAT)
+_READ = (CRC32_FORMAT, 7, 8, 9, FORMAT)
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
 _NAME = re.compile(r"(?:batch|parts)-(\d+)-([0-9a-f]+)(?:\.json|-[0-9a-f]+\.arrows)")
@@ -79,7 +80,7 @@ class Manifest:
             for _ in range(bool(held["schema"])):
                 next(parts)
             stored = [next(parts).rows for _ in range(held["buffered"] + held["segments"])]
-            for _ in range(held["row_state"] + held["keys"]):
+            for _ in range(held["row_state"] + held.get("keys", 0)):
                 next(parts)
             counts[alias] = sum(stored) - held.get("skip", 0)
         return counts
