@@ -160,7 +160,7 @@ def _written(manifest: Manifest) -> int:
 def _without_indexes(state: State) -> State:
     """A state without stored join columns and indexes, which follow the parts of the streams."""
     described = state.metadata["streams"]
-    names = ("buffered", "segments", "row_state", "keys")
+    names = ("buffered", "segments", "row_state")
     count = sum(bool(each["schema"]) + sum(each[name] for name in names) for each in described)
     plain = [{name: value for name, value in each.items() if name != "window"} for each in described]
     learned = state.parts[-1:] if state.metadata["arrays"] else ()

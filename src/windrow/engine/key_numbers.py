@@ -6,7 +6,8 @@ value, not by hash: in Python, once per distinct key of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +15,17 @@ import pyarrow.types as pat
 
 from windrow.expr.encoding import encode
 from windrow.kernels import key_numbers
+from windrow.model.stateful import Stateful
 
 Array = np.ndarray
 NO_KEY = -1
 
 
-class KeyNumbers:
+class KeyNumbers(Stateful):
     """Maps keys to numbers, and counts rows per key. A key is `exact` if it is a single join column that is
     never a hash."""
+
+    saved = ("counts", "_keys", "_values")
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
@@ -32,6 +36,7 @@ class KeyNumbers:
         self._table: Array = np.empty(0, np.int64)
         self._numbers: dict[tuple[object, ...], int] = {}
         self._values: list[pa.RecordBatch] = []
+        """Keys that are not exact, in number order."""
 
     def number_exact(self, keys: Array) -> Array:
         """Numbers of keys that are exact join columns."""
@@ -65,9 +70,9 @@ class KeyNumbers:
         different = pa.record_batch(
             [c.take(pa.array(first)) for c in columns], [str(k) for k in range(len(columns))]
         )
-        rows = zip(*(c.to_pylist() for c in different.columns), strict=True)
         known = len(self._numbers)
-        numbers = np.array([self._numbers.setdefault(row, len(self._numbers)) for row in rows], np.int64)
+        found = [self._numbers.setdefault(row, len(self._numbers)) for row in _rows(different)]
+        numbers = np.array(found, np.int64)
         if len(self._numbers) > known:
             new = np.flatnonzero(numbers >= known)
             self._values.append(different.take(pa.array(new[np.argsort(numbers[new])])))
@@ -82,29 +87,25 @@ class KeyNumbers:
 
     def keep(self, numbers: Array) -> None:
         """Keep only these keys and renumber them 0, 1, 2, ... in this order."""
-        batch = self.to_batch().take(pa.array(numbers))
-        self._keys, self._table, self._numbers, self._values = self._keys[:0], self._table[:0], {}, []
-        self.counts = self.counts[:0]
-        self.load(batch)
+        values = [pa.concat_batches(self._values).take(pa.array(numbers))] if self._values else []
+        keys = self._keys[numbers] if len(self._keys) else self._keys
+        self.restore({"counts": self.counts[numbers], "_keys": keys, "_values": values})
 
-    def to_batch(self) -> pa.RecordBatch:
-        """All keys and counts, in number order."""
-        counts = pa.array(self.counts)
-        if self.exact or not self._values:
-            return pa.record_batch(
-                {"count": counts, "word": pa.array(self._keys)} if self.exact else {"count": counts}
-            )
-        return pa.concat_batches(self._values).append_column("count", counts)
+    def append(self, others: KeyNumbers) -> None:
+        """Number other keys after these."""
+        keys = np.concatenate([self._keys, others._keys])
+        counts = np.concatenate([self.counts, others.counts])
+        self.restore({"counts": counts, "_keys": keys, "_values": self._values + others._values})
 
-    def load(self, batch: pa.RecordBatch) -> None:
-        """Restore from a batch that `to_batch` wrote."""
-        if self.exact:
-            self.number_exact(batch.column("word").to_numpy())
-        elif batch.num_columns > 1:
-            self._values = [batch.drop_columns("count")]
-            rows = zip(*(c.to_pylist() for c in self._values[0].columns), strict=True)
-            self._numbers = {row: number for number, row in enumerate(rows)}
-        self.counts = batch.column("count").to_numpy().copy()
+    def restore(self, values: dict[str, Any]) -> None:
+        super().restore(values)
+        self._table = np.empty(0, np.int64)  # filled with the next keys
+        rows = (row for batch in self._values for row in _rows(batch))
+        self._numbers = {row: number for number, row in enumerate(rows)}
 
     def _grow(self, known: int) -> None:
         self.counts = np.concatenate([self.counts, np.zeros(known - len(self.counts), np.int64)])
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)

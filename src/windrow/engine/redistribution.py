@@ -23,11 +23,20 @@ import pyarrow as pa
 
 from windrow.engine.completeness import Completeness
 from windrow.engine.counters import Counters
+from windrow.engine.key_numbers import KeyNumbers
 from windrow.engine.outer.redistribution import GIVEN_ELSEWHERE, NOT_HERE, REMEDY, Numbering, merged_outer
-from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ
+from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ, RowWindow
 from windrow.engine.rows import event_times
 from windrow.engine.source_partitions import latest
-from windrow.engine.state import CALL, COMPONENTS, State, StoredState, StreamState, assembled
+from windrow.engine.state import (
+    CALL,
+    COMPONENTS,
+    State,
+    StoredState,
+    StreamState,
+    assembled,
+    saved_windows,
+)
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.model.join_kind import INNER
@@ -62,7 +71,7 @@ class _Taken:
     rows: pa.Table
     order: pa.RecordBatch | None
     """Places in row windows."""
-    keys: pa.RecordBatch | None
+    keys: KeyNumbers | None
     numbers: Array
     """By stored row of the old partition: its number among the rows taken; NOT_HERE if it belongs elsewhere,
     GIVEN_ELSEWHERE if it belongs here and another old partition gives it."""
@@ -75,11 +84,9 @@ def redistributed(states: Sequence[State], moves: Moves) -> State:
     _check_no_sample(heads)
     _check_aligned(olds, moves)
     arrays: list[Array] = []
-    streams, numberings = [], []
-    for number in range(len(heads[0]["streams"])):
-        stream, numbering = _stream(olds, number, moves)
-        streams.append(stream)
-        numberings.append(numbering)
+    taken = [_stream(olds, number, moves) for number in range(len(heads[0]["streams"]))]
+    join = _join(olds, moves, [numbering for *_, numbering in taken], arrays)
+    row_windows = encode([window for _, window, _ in taken], arrays)
     head = {
         "windrow": this_version(),
         "query": _widest([h["query"] for h in heads]),
@@ -87,13 +94,13 @@ def redistributed(states: Sequence[State], moves: Moves) -> State:
         "seq": max(h["seq"] for h in heads),
         "comparisons": sum(h["comparisons"] for h in heads) if moves.first else 0,
         "overhead": 0.0,
-        "streams": [stream.described() for stream in streams],
+        "streams": [stream.described() for stream, *_ in taken],
         "components": _components(olds, moves, arrays),
-        "join": _join(olds, moves, numberings, arrays),
-        "complete_from": _complete_from(heads),
+        "join": join,
+        "windows": join and saved_windows(row_windows, _complete_from(olds)),
         "redistributed": {"shed": any(_shed(h) for h in heads)},
     }
-    return assembled(head, [part for stream in streams for part in stream.parts()], arrays)
+    return assembled(head, [part for stream, *_ in taken for part in stream.parts()], arrays)
 
 
 def _widest(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -128,26 +135,25 @@ def _check_aligned(olds: Sequence[StoredState], moves: Moves) -> None:
         )
 
 
-def old_ranks(heads: Sequence[Mapping[str, Any]], stream: int) -> Array:
+def old_ranks(olds: Sequence[StoredState], stream: int) -> Array:
     """Old partitions in order of how much of the stream has expired there."""
-    expired = [None if h["complete_from"] is None else h["complete_from"][stream] for h in heads]
-    order = sorted(range(len(heads)), key=lambda p: (expired[p] is not None, expired[p] or 0, p))
-    ranks = np.empty(len(heads), np.int64)
-    ranks[order] = np.arange(len(heads))
+    expired = [None if old.complete_from is None else old.complete_from[stream] for old in olds]
+    order = sorted(range(len(olds)), key=lambda p: (expired[p] is not None, expired[p] or 0, p))
+    ranks = np.empty(len(olds), np.int64)
+    ranks[order] = np.arange(len(olds))
     return ranks
 
 
-def _complete_from(heads: Sequence[Mapping[str, Any]]) -> list[int | None] | None:
+def _complete_from(olds: Sequence[StoredState]) -> list[int | None]:
     """Per stream, the time from which on all rows are held that later rows or parked combinations may need.
 
     Windows of an inner join may grow at a restart, so the time is that of the partition which has expired
     the most. Those of other joins may not, and rows of which all copies have expired are of no use to
     anyone: the time is that of the partition which has expired the least, as `old_ranks` needs it.
     """
-    known = [h["complete_from"] for h in heads]
-    if any(each is None for each in known):
-        return None
-    grows = heads[0]["query"]["how"] == INNER and not heads[0]["query"]["match"]
+    known = [old.complete_from for old in olds if old.complete_from is not None]
+    query = olds[0].head["query"]
+    grows = query["how"] == INNER and not query["match"]
     if grows:
         return [max((t for t in times if t is not None), default=None) for times in zip(*known, strict=True)]
     return [None if None in times else min(times) for times in zip(*known, strict=True)]
@@ -163,9 +169,11 @@ def _shed(head: Mapping[str, Any]) -> bool:
 # -- rows -----------------------------------------------------------------------------------------------
 
 
-def _stream(olds: Sequence[StoredState], stream: int, moves: Moves) -> tuple[StreamState, Numbering]:
-    """What the new partition holds of a stream, and the new numbers of its rows."""
-    ranks = old_ranks([old.head for old in olds], stream)
+def _stream(
+    olds: Sequence[StoredState], stream: int, moves: Moves
+) -> tuple[StreamState, RowWindow | None, Numbering]:
+    """What the new partition holds of a stream, its row window, and the new numbers of its rows."""
+    ranks = old_ranks(olds, stream)
     held = [old.streams[stream] for old in olds]
     time = list(olds[0].head["query"]["streams"].values())[stream]["time"]
     waiting = []
@@ -177,30 +185,32 @@ def _stream(olds: Sequence[StoredState], stream: int, moves: Moves) -> tuple[Str
     if any(batch.num_rows for batch in waiting):
         rows = pa.concat_batches(waiting)
         buffered = [rows.take(pa.array(np.argsort(event_times(rows.column(time)), kind="stable")))]
-    taken = [_taken(each, stream, partition, moves, ranks) for partition, each in enumerate(held)]
+    taken = [_taken(old, stream, partition, moves, ranks) for partition, old in enumerate(olds)]
     giving = [each for each in taken if each is not None and each.rows.num_rows]
     order, segments = np.empty(0, np.int64), []
     if giving:
         rows = pa.concat_tables([each.rows for each in giving]).combine_chunks()
         order = np.argsort(event_times(rows.column(time).combine_chunks()), kind="stable")
         segments = _segments(rows.take(pa.array(order)))
-    row_state = keys = None
-    if giving and giving[0].order is not None:
-        columns, keys = _renumbered(giving)
-        row_state = columns.take(pa.array(order))
-    numbers = {"disordered": 0, "skip": 0}
-    if "total" in held[0].numbers:
+    counted = [window for old in olds if (window := old.row_windows[stream]) is not None]
+    row_window = row_state = None
+    if counted:
+        row_window = RowWindow(0, None if counted[0].keys is None else KeyNumbers(exact=False))
         # A window of rows of all keys has one partition, so this is its count; keys have counts of their own.
-        numbers |= {"total": max(each.numbers["total"] for each in held), "displaced_early": 0}
+        row_window.total = max(each.total for each in counted)
+    if giving and giving[0].order is not None:
+        keys = None if row_window is None else row_window.keys
+        row_state = _renumbered(giving, keys).take(pa.array(order))
     schema = next((each.schema for each in held if each.schema is not None), None)
-    return StreamState(schema, buffered, segments, row_state, keys, numbers), _numbering(taken, order)
+    return StreamState(schema, buffered, segments, row_state), row_window, _numbering(taken, order)
 
 
-def _taken(held: StreamState, stream: int, partition: int, moves: Moves, ranks: Array) -> _Taken | None:
+def _taken(old: StoredState, stream: int, partition: int, moves: Moves, ranks: Array) -> _Taken | None:
     """What an old partition gives of a stream's window; None if it has no rows of it."""
+    held, counted = old.streams[stream], old.row_windows[stream]
     if not held.segments:
         return None
-    skip, order = held.numbers["skip"], held.row_state
+    skip, order = held.skip, held.row_state
     batches = [payload.rows for payload in held.segments]
     masks = [moves.rows(partition, stream, batch, ranks) for batch in batches]
     here, given = (np.concatenate([mask[k] for mask in masks]) for k in (0, 1))
@@ -218,7 +228,7 @@ def _taken(held: StreamState, stream: int, partition: int, moves: Moves, ranks: 
     return _Taken(
         pa.Table.from_batches(batches).filter(pa.array(taken)),
         None if order is None else order.filter(pa.array(taken[skip:])),
-        held.keys,
+        None if counted is None else counted.keys,
         numbers,
     )
 
@@ -230,20 +240,21 @@ def _segments(rows: pa.Table) -> list[Payload]:
     return [Payload(owned(batch)) for table in cut for batch in table.to_batches()]
 
 
-def _renumbered(held: Sequence[_Taken]) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-    """Places in row windows, with the keys of all old partitions numbered together. A key's rows all come
+def _renumbered(held: Sequence[_Taken], together: KeyNumbers | None) -> pa.RecordBatch:
+    """Places in row windows, with the keys of all old partitions numbered `together`. A key's rows all come
     from one of them, with the key's count. Keys without rows start again."""
-    if held[0].keys is None:
-        return pa.concat_batches([each.order for each in held if each.order is not None]), None
-    orders, keys, known = [], [], 0
+    orders = []
     for each in held:
-        assert each.order is not None and each.keys is not None
-        used, numbers = np.unique(each.order.column(KEY).to_numpy(), return_inverse=True)
-        at = each.order.schema.names.index(KEY)
-        orders.append(each.order.set_column(at, KEY, pa.array(numbers + known)))
-        keys.append(each.keys.take(pa.array(used)))
-        known += len(used)
-    return pa.concat_batches(orders), pa.concat_batches(keys)
+        order = each.order
+        assert order is not None
+        if together is not None and each.keys is not None:
+            used, numbers = np.unique(order.column(KEY).to_numpy(), return_inverse=True)
+            numbers += len(together.counts)
+            order = order.set_column(order.schema.names.index(KEY), KEY, pa.array(numbers))
+            each.keys.keep(used)
+            together.append(each.keys)
+        orders.append(order)
+    return pa.concat_batches(orders)
 
 
 # -- what is not rows -----------------------------------------------------------------------------------

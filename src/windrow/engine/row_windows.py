@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from windrow.engine.key_numbers import NO_KEY, KeyNumbers
+from windrow.model.stateful import Stateful
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
@@ -24,14 +25,17 @@ SEQ, OUT, RANK, KEY = "seq", "out", "rank", "key"
 the number of earlier rows of the stream (or key), and the key number."""
 
 
-class RowWindow:
+class RowWindow(Stateful):
     """Computes when the rows of one stream are displaced from a window of `size` rows, or of `size` rows of
     each of its `keys`."""
+
+    saved = ("total", "displaced_early", "keys")
 
     def __init__(self, size: int, keys: KeyNumbers | None) -> None:
         self.size = size
         self.keys = keys
         self.total = 0
+        """Rows of the stream so far."""
         self.displaced_early = 0
         """Displaced rows that were evicted for lack of memory before `expire` could count them."""
 

@@ -12,14 +12,17 @@ import pyarrow as pa
 
 from windrow.engine.state import State
 from windrow.errors import StateError
+from windrow.model.stateful import batch_bytes
 from windrow.window.blocks import batch_of
 
-MAGIC = b"WINDROW6"
+MAGIC = b"WINDROW7"
+_READ = (b"WINDROW6", MAGIC)
+"""States of the former are as those in manifests up to format 9."""
 _DIGEST = 16
 
 
 def pack(state: State) -> bytes:
-    parts = [_to_bytes(batch_of(part)) for part in state.parts]
+    parts = [batch_bytes(batch_of(part)) for part in state.parts]
     text = json.dumps({"state": state.metadata, "parts": [len(p) for p in parts]}).encode()
     body = b"".join((len(text).to_bytes(8, "little"), text, *parts))
     return MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
@@ -30,7 +33,7 @@ def unpack(blob: bytes) -> State:
         raise StateError(f"expected the bytes of a snapshot, got {type(blob).__name__}")
     blob = bytes(blob)
     start = len(MAGIC) + _DIGEST
-    if blob[: len(MAGIC)] != MAGIC:
+    if blob[: len(MAGIC)] not in _READ:
         raise StateError("this is not a Windrow snapshot, or of another version; take a fresh one")
     body = blob[start:]
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != blob[len(MAGIC) : start]:
@@ -42,10 +45,3 @@ def unpack(blob: bytes) -> State:
         parts.append(pa.ipc.open_stream(body[at : at + length]).read_next_batch())
         at += length
     return State(head["state"], tuple(parts))
-
-
-def _to_bytes(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()

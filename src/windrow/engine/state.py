@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.query_changes import changes, check_fixed, fingerprint, fitted, windows_of
+from windrow.engine.row_windows import RowWindow
 from windrow.engine.rows import event_times
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from windrow.engine.join import Join
     from windrow.engine.runner import JoinRunner
 
-_NUMBERS = ("disordered", "skip", "total", "displaced_early")
 CALL = "\x00call"
 COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
 _CODEC = pa.Codec("zstd")
@@ -56,7 +56,7 @@ def payload_parts(metadata: Mapping[str, Any]) -> set[int]:
     for described in metadata.get("streams", ()):
         at += bool(described["schema"]) + described["buffered"]
         found.update(range(at, at + described["segments"]))
-        at += described["segments"] + described["row_state"] + described["keys"]
+        at += described["segments"] + described["row_state"] + described.get("keys", 0)
     return found
 
 
@@ -80,7 +80,7 @@ def capture(runner: JoinRunner) -> State:
         "streams": described,
         "components": [encode(getattr(runner, name), arrays) for name in COMPONENTS],
         "join": encode(runner.join, arrays),
-        "complete_from": None if windows is None else windows.complete_from,
+        "windows": encode(windows, arrays),
     }
     return assembled(head, [part for stream in streams for part in stream.parts()] + of_windows, arrays)
 
@@ -98,19 +98,13 @@ def _stream_state(runner: JoinRunner, stream: int) -> StreamState:
         found = replace(found, buffered=[rows.append_column(CALL, pa.array(calls))])
     if runner.join is None:
         return found
-    window, counted = runner.join.windows[stream], runner.join.windows.row_windows[stream]
+    window, row_state = runner.join.windows[stream], None
     skip = window.first - window.offset_of(window.segments[0]) if window.segments else 0
-    numbers = {"disordered": window.disordered, "skip": skip}
-    row_state = keys = None
     if len(window) and (names := runner.join.windows.stored_columns(stream)):
         live = slice(window.first, window.end)
         row_state = pa.record_batch({name: window.column(name)[live] for name in names})
-    if counted is not None:
-        numbers |= {"total": counted.total, "displaced_early": counted.displaced_early}
-        # Keys may have any type that Arrow has, so they are a batch and not values of the encoder.
-        keys = None if counted.keys is None else counted.keys.to_batch()
     segments = [segment.source for segment in window.segments]
-    return replace(found, segments=segments, row_state=row_state, keys=keys, numbers=numbers)
+    return replace(found, segments=segments, row_state=row_state, skip=skip, disordered=window.disordered)
 
 
 def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
@@ -156,9 +150,9 @@ def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) ->
             described = head["streams"][stream].get("window")
             # Join columns depend on the types of all streams.
             fits = known == runner.schemas and _fits(runner.join, stream, described)
-            parts = stored.windows[stream] if fits else None
+            parts = stored.window_parts[stream] if fits else None
             _restore_window(runner.join, stream, held, described, parts, state.locate)
-        runner.join.windows.complete_from = list(head["complete_from"])
+        decode(stored.windows, stored.arrays, runner.join.windows)
         _restore_join(runner, runner.join, head, stored.arrays)
     if (before["late"], before["idle"]) != (now["late"], now["idle"]):
         _keep_watermarks(runner, before, reached)
@@ -246,21 +240,27 @@ class StreamState:
     segments: Sequence[Payload] = ()
     row_state: pa.RecordBatch | None = None
     """Columns other than join columns, of the live rows."""
+    skip: int = 0
+    """Expired rows of the first segment."""
+    disordered: int = 0
+    """Rows before this one are not in order of time."""
     keys: pa.RecordBatch | None = None
-    """Keys and their counts, for windows counted per key."""
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    """Of a window: `skip`, the expired rows of the first segment, and `disordered`; of a row window, `total`
-    and `displaced_early`."""
+    """Only in earlier states: see `_listed_by_stream`."""
 
     def described(self) -> dict[str, Any]:
-        """How many parts of each kind it has, and the numbers."""
-        ones = {"row_state": int(self.row_state is not None), "keys": int(self.keys is not None)}
-        several = {"buffered": len(self.buffered), "segments": len(self.segments)}
-        return {"schema": self.schema is not None, **several, **ones, **self.numbers}
+        """How many parts of each kind it has, and what is known of its rows."""
+        return {
+            "schema": self.schema is not None,
+            "buffered": len(self.buffered),
+            "segments": len(self.segments),
+            "row_state": int(self.row_state is not None),
+            "skip": self.skip,
+            "disordered": self.disordered,
+        }
 
     def parts(self) -> list[Any]:
         schema = [] if self.schema is None else [pa.RecordBatch.from_pylist([], schema=self.schema)]
-        last = [part for part in (self.row_state, self.keys) if part is not None]
+        last = [] if self.row_state is None else [self.row_state]
         return [*schema, *self.buffered, *(payload.part for payload in self.segments), *last]
 
     @classmethod
@@ -271,8 +271,9 @@ class StreamState:
             [next(parts) for _ in range(described["buffered"])],
             [parts.payload() for _ in range(described["segments"])],
             next(parts) if described["row_state"] else None,
-            next(parts) if described["keys"] else None,
-            {name: described[name] for name in _NUMBERS if name in described},
+            described.get("skip", 0),
+            described.get("disordered", 0),
+            next(parts) if described.get("keys") else None,
         )
 
     def fitted(self, alias: str, wanted: pa.Schema) -> StreamState:
@@ -309,15 +310,46 @@ class StoredState:
     def __init__(self, state: State) -> None:
         self.head, parts = state.metadata, StateParts(state)
         self.streams = [StreamState.take(each, parts) for each in self.head["streams"]]
-        windows = [each.get("window") for each in self.head["streams"]]
-        self.windows = [None if each is None else WindowParts.take(each, parts) for each in windows]
+        described = (each.get("window") for each in self.head["streams"])
+        self.window_parts = [each and WindowParts.take(each, parts) for each in described]
         """Join columns and indexes."""
         self.arrays = unpack_arrays(batch_of(state.parts[-1])) if self.head["arrays"] else []
+        self.windows = self.head["windows"] if "windows" in self.head else _listed_by_stream(self)
+        """The saved `Windows`; None if there is no join yet."""
+        windows = self.windows or saved_windows([None] * len(self.streams), None)
+        self.row_windows: list[RowWindow | None] = decode(windows["row_windows"], self.arrays)
+        self.complete_from: list[int | None] | None = windows["complete_from"]
 
     def component(self, name: str, anew: Any = None) -> Any:
         """A component of the runner; `anew` if it starts anew."""
         saved = self.head["components"][COMPONENTS.index(name)]
         return anew if saved is None else decode(saved, self.arrays, anew)
+
+
+def saved_windows(row_windows: Any, complete_from: Any) -> dict[str, Any]:
+    """A saved `Windows` of these saved fields."""
+    return {"is": ["Windows", 1], "row_windows": row_windows, "complete_from": complete_from}
+
+
+def _listed_by_stream(stored: StoredState) -> dict[str, Any] | None:
+    """The saved `Windows` of states up to manifest format 9, which held the numbers of a row window with
+    their stream, and its keys as a part."""
+    if stored.head["join"] is None:
+        return None
+    windows: list[dict[str, Any] | None] = []
+    for described, held in zip(stored.head["streams"], stored.streams, strict=True):
+        keys = None
+        if (batch := held.keys) is not None:
+            exact = "word" in batch.schema.names
+            keys = {
+                "is": ["KeyNumbers", 1],
+                "counts": batch.column("count").to_numpy().copy(),
+                "_keys": batch.column("word").to_numpy() if exact else np.empty(0, np.int64),
+                "_values": [] if exact or batch.num_columns == 1 else [batch.drop_columns("count")],
+            }
+        numbers = {name: described.get(name) for name in ("total", "displaced_early")}
+        windows.append({"is": ["RowWindow", 1], **numbers, "keys": keys} if "total" in described else None)
+    return saved_windows(windows, stored.head["complete_from"])
 
 
 def _fits(join: Join, stream: int, described: dict[str, Any] | None) -> bool:
@@ -337,12 +369,7 @@ def _restore_window(
     stored: WindowParts | None,
     locate: Locate,
 ) -> None:
-    windows = join.windows
-    window, counted, reader = windows[stream], windows.row_windows[stream], windows.readers[stream]
-    if counted is not None:
-        counted.total, counted.displaced_early = held.numbers["total"], held.numbers["displaced_early"]
-        if counted.keys is not None and held.keys is not None:
-            counted.keys.load(held.keys)
+    window, reader = join.windows[stream], join.windows.readers[stream]
     time = join.bound.query.streams[join.bound.query.aliases[stream]].time
 
     def read(batch: pa.RecordBatch) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
@@ -354,7 +381,7 @@ def _restore_window(
         row_state = {name: held.row_state.column(name).to_numpy() for name in held.row_state.schema.names}
     if described is None:
         rows = sum(map(len, held.segments))
-        described = {"first": held.numbers.get("skip", 0), "end": rows, "times": None}
+        described = {"first": held.skip, "end": rows, "times": None}
     restore_window(window, described, held.segments, row_state, read, stored, locate)
     # Scans do less work in order, and the work of a call under a deadline must not depend on a restart.
-    window.disordered = held.numbers["disordered"]
+    window.disordered = held.disordered

@@ -20,6 +20,7 @@ from windrow.engine.rows import ArrivingRows, RowReader
 from windrow.eviction.window_view import RowState
 from windrow.expr.parse import Reference
 from windrow.model.query import Window
+from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
 from windrow.window.window_store import WindowStore
 
@@ -36,8 +37,10 @@ class RowHolder(Protocol):
         """Rows of a stream are about to be evicted, which renumbers the others."""
 
 
-class Windows(Sequence[WindowStore]):
+class Windows(Sequence[WindowStore], Stateful):
     """The windows of a join, with `row_state`, the columns that policies store per row."""
+
+    saved = ("row_windows", "complete_from")
 
     def __init__(self, bound: BoundQuery, row_state: RowState = ()) -> None:
         self._aliases, self._counts_rows = bound.query.aliases, bound.query.counts_rows

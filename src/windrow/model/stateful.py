@@ -8,7 +8,7 @@ Fields not listed are settings from the constructor, or are recomputed. A frozen
 is a value: all of it is saved, and it is rebuilt. State is restored into an object built like the original,
 so settings are the current ones.
 
-Encoded state is a JSON value; arrays are kept beside it, unchanged.
+Encoded state is a JSON value; arrays are kept beside it, unchanged, and Arrow batches as arrays of bytes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.errors import StateError
 
@@ -71,6 +72,14 @@ class Stateful:
             part.turn_back(now)
 
 
+def batch_bytes(batch: pa.RecordBatch) -> bytes:
+    """A batch as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
 def encode(value: Any, arrays: list[np.ndarray]) -> Any:
     """A JSON value; arrays are appended to `arrays`."""
     if value is None or isinstance(value, bool | int | float | str):
@@ -80,6 +89,8 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return {"array": len(arrays) - 1}
+    if isinstance(value, pa.RecordBatch):
+        return {"batch": encode(np.frombuffer(batch_bytes(value), np.uint8), arrays)}
     if isinstance(value, list):
         return [encode(each, arrays) for each in value]
     if isinstance(value, tuple):
@@ -104,6 +115,8 @@ def decode(plain: Any, arrays: Sequence[np.ndarray], into: Any = None) -> Any:
         return plain
     if "array" in plain:
         return arrays[plain["array"]]
+    if "batch" in plain:
+        return pa.ipc.open_stream(decode(plain["batch"], arrays)).read_next_batch()
     if "tuple" in plain:
         return tuple(decode(plain["tuple"], arrays, into))
     if "items" in plain:

@@ -137,17 +137,17 @@ class StoredJoin:
     def rows(self) -> Iterator[tuple[int, str, pa.Table]]:
         """(partition, stream, rows that are held) of all partitions; each row once, even if it is copied."""
         moves = self._moves_to_one() if self.stored.layout.may_copy else None
-        heads = [state.metadata for state in self.states]
-        for partition, state in enumerate(self.states):
-            aliases = state.metadata["query"]["streams"]
-            for stream, (alias, held) in enumerate(zip(aliases, StoredState(state).streams, strict=True)):
+        stored = [StoredState(state) for state in self.states]
+        for partition, state in enumerate(stored):
+            aliases = state.head["query"]["streams"]
+            for stream, (alias, held) in enumerate(zip(aliases, state.streams, strict=True)):
                 assert held.schema is not None
                 segments = [payload.rows for payload in held.segments]
-                window = pa.Table.from_batches(segments, held.schema).slice(held.numbers.get("skip", 0))
+                window = pa.Table.from_batches(segments, held.schema).slice(held.skip)
                 waiting = [pa.Table.from_batches([batch.drop_columns(CALL)]) for batch in held.buffered]
                 rows = pa.concat_tables([window, *waiting]).combine_chunks()
                 if moves is not None and rows.num_rows:
-                    ranks = old_ranks(heads, stream)
+                    ranks = old_ranks(stored, stream)
                     given = [moves.rows(partition, stream, b, ranks)[1] for b in rows.to_batches()]
                     rows = rows.filter(pa.array(np.concatenate(given)))
                 yield partition, alias, rows
