@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Literal
 
 from windrow.errors import QueryError
+from windrow.model.stateful import Stateful
 from windrow.model.units import SECOND, format_duration, parse_duration, parse_rows
 
 _BYTES = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([KMGT]?i?B?)\s*", re.IGNORECASE)
@@ -17,7 +18,7 @@ UNLIMITED = "unlimited"
 
 
 @dataclass(frozen=True)
-class MemoryLimit:
+class MemoryLimit(Stateful):
     """Memory limit of all windows of a join together, with their payloads and indexes."""
 
     kind: Literal["bytes", "rows"]

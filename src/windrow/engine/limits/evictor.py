@@ -22,7 +22,7 @@ from windrow.estimation.recall import UNKNOWN
 from windrow.eviction.forecast import RecallForecast
 from windrow.eviction.models.row_sampling import memory_groups
 from windrow.eviction.monitor import MONITOR_SLOT, LossMonitor, MonitoredRows
-from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
+from windrow.eviction.ranking import Ranking, Selection
 from windrow.eviction.rates import ArrivalRates
 from windrow.eviction.recall_forecast import Measured, make_forecast
 from windrow.eviction.registry import make_ranking
@@ -47,9 +47,10 @@ LEARNING_FRACTION = 0.125
 class Evictor(Stateful):
     """Evicts rows over `limit`, which may change between calls; on Spark it is the partition's share."""
 
+    version = 2
     saved = (
-        "evicted", "ranking", "monitor", "fairness", "_sub_batches", "_now", "_arrival_rates",
-        "_window_contents", "_result_sample",
+        "limit", "_whole", "evicted", "ranking", "monitor", "fairness", "_sub_batches", "_now",
+        "_arrival_rates", "_window_contents", "_result_sample",
     )  # fmt: skip
     clocks = ("_now",)
 
@@ -57,6 +58,7 @@ class Evictor(Stateful):
         self.policy = policy
         self.limit = limit
         self._whole = limit
+        """The query's limit."""
         self.ranking: Ranking = make_ranking(policy, bound)
         watches = policy.monitor_fraction > 0 and not self.ranking.samples
         self.monitor = LossMonitor(len(bound.schemas)) if watches else None
@@ -172,7 +174,7 @@ class Evictor(Stateful):
         views = [self._view(windows, s) for s in range(len(windows))]
         if self.ranking.importance:
             self.ranking.importance.end_sub_batch(views)
-        self.ranking.end_sub_batch(views, MemoryBudget(float(self.limit.size), self._held(windows).costs))
+        self.ranking.end_sub_batch(views, self._held(windows).budget)
         spent: list[Array | None] = [self.ranking.exhausted(view) for view in views]
         if over:
             # Displaced rows join nothing more, so they go before any row of value.
@@ -254,10 +256,9 @@ class Evictor(Stateful):
         """Evict the `spent` rows (masks) in any case, and the lowest priorities as far as the limit requires;
         return whether any row was evicted."""
         held = self._held(windows)
-        wanted = held.excess
+        wanted, costs = held.excess, held.freed_by_a_row
         if max(wanted) <= 0 and all(mask is None for mask in spent):
             return False
-        costs = held.freed_by_a_row
         gone = [
             np.zeros(len(window), bool) if mask is None else mask.copy()
             for window, mask in zip(windows, spent, strict=True)
@@ -353,11 +354,9 @@ class Evictor(Stateful):
         return self.ranking.add_quality(known)
 
     def _fairness(self, windows: Windows) -> float:
-        views = [self._view(windows, s) for s in range(len(windows))]
-        held = [
-            len(view) - (self.monitor.shadow_count(view.row_state[MONITOR_SLOT]) if self.monitor else 0)
-            for view in views
-        ]
+        views, held = [self._view(windows, s) for s in range(len(windows))], [len(w) for w in windows]
+        if self.monitor:
+            held = [len(v) - self.monitor.shadow_count(v.row_state[MONITOR_SLOT]) for v in views]
         return self.fairness.index(held, [view.window_length / 1e6 for view in views])
 
     def memory_demand(self, windows: Windows) -> float:
@@ -373,9 +372,7 @@ class Evictor(Stateful):
         """Expected recall by memory, from what has been learned so far; at the current arrival rates or these
         `rates`, times `faster`."""
         views = [self._view(windows, s) for s in range(len(windows))]
-        known = self.ranking.stream_models(
-            views, MemoryBudget(float(self.limit.size), self._held(windows).costs)
-        )
+        known = self.ranking.stream_models(views, self._held(windows).budget)
         if known is None:
             return None
         contents = self._window_contents.known(faster)
@@ -389,11 +386,14 @@ class Evictor(Stateful):
             return None
         return Measured(self._window_contents.limit, *self.monitor.recall())
 
-    def dump(self) -> dict[str, Any]:
-        return super().dump() | {"limit": [str(self._whole), self.limit.size]}
-
     def restore(self, values: dict[str, Any]) -> None:
-        whole, size = values.pop("limit")
-        if whole == str(self._whole):  # otherwise the query's new limit applies
-            self.limit = replace(self.limit, size=size)
+        if values.pop("_whole") != self._whole:
+            del values["limit"]  # the query's new limit applies
         super().restore(values)
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        """Version 1 held the text of the whole limit, and the size of the share."""
+        text, size = values["limit"]
+        whole = MemoryLimit.parse(text)
+        return values | {"_whole": whole, "limit": whole and replace(whole, size=size)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from windrow.eviction.ranking import MemoryBudget
 from windrow.model.limits import MemoryLimit
 from windrow.window.window_store import WindowStore
 
@@ -27,6 +28,11 @@ class MemoryUsage:
     def costs(self) -> list[float]:
         """Memory per row of each stream."""
         return [size / max(len(w), 1) for size, w in zip(self.sizes, self.windows, strict=True)]
+
+    @property
+    def budget(self) -> MemoryBudget:
+        """What a ranking may use."""
+        return MemoryBudget(float(self.limit.size), self.costs)
 
     @property
     def freed_by_a_row(self) -> list[float]:

@@ -7,7 +7,6 @@ counts one result more than was seen, so that no row is expected to find nothing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,9 +75,6 @@ class ExpectedResults(Stateful):
         self._rows = self._rows * MEMORY ** len(results) + len(results)
         self._total += float(results.sum())
         return EVEN + (1 - EVEN) * results * self._rows / self._total
-
-    def dump(self) -> dict[str, Any]:
-        return super().dump() if self._given is None else {}
 
 
 def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[str, Array, Array]]:

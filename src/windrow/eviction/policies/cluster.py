@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ far; and its expected results."""
 
 
 class ClusterRanking(Ranking):
-    saved = ("_sampler", "_level")
+    saved = ("_sampler", "_level", "_sizes", "_recent")
     samples = True
 
     def __init__(self, policy: Cluster | PpsCluster, bound: BoundQuery) -> None:
@@ -177,7 +176,3 @@ class ClusterRanking(Ranking):
         drawn = self._sampler.ids.draw(view, 0)
         kept = view.row_state[WEIGHT] > 0
         return np.divide(drawn, self._size(view), out=np.full(len(view), np.inf), where=kept)
-
-    def dump(self) -> dict[str, Any]:
-        sized = {} if self._sizes is None else {"_sizes": self._sizes, "_recent": self._recent}
-        return super().dump() | sized

@@ -8,7 +8,7 @@ an importance of their own have the mean importance of the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,17 +26,10 @@ IMPORTANCE = "importance"
 MOST_VERSIONS = 100
 
 
-@dataclass(frozen=True)
-class _Version:
-    """A function, and the event time at which it takes effect; None: at the start."""
-
-    at: int | None
-    by: By
-    function: ImportanceFunction
-
-
 class RowImportance(Stateful):
-    saved: ClassVar[tuple[str, ...]] = ("total", "missing", "_judged_by", "_now", "_sum", "_count")
+    saved: ClassVar[tuple[str, ...]] = (
+        "total", "missing", "_given", "_versions", "_judged_by", "_now", "_sum", "_count",
+    )  # fmt: skip
     clocks = ("_now",)
     row_state: RowState = ((IMPORTANCE, np.float64),)
 
@@ -50,7 +43,10 @@ class RowImportance(Stateful):
         self._bound = bound
         self._given = by_to_plain(by)
         """The query's own function, in effect until it is changed."""
-        self._versions = [self._version(None, by)]
+        self._versions: list[Sequence[Any]] = [(None, self._given)]
+        """Per function, the event time from which on it is in effect (None: the start), and its plain values."""
+        self._functions = [self._function(by)]
+        """Those of `_versions`."""
         self._judged_by = [0] * len(bound.schemas)
         """Per stream, the version by which its rows' importance was computed."""
         self._now: int | None = None
@@ -61,9 +57,9 @@ class RowImportance(Stateful):
         reached, the latest is in effect. Raises an error if the function is invalid."""
         if len(self._versions) > MOST_VERSIONS:
             raise QueryError(f"{MOST_VERSIONS} changes of importance wait for their time already")
-        version = self._version(at, by)
-        place = sum(v.at is None or v.at <= at for v in self._versions)
-        self._versions.insert(place, version)
+        function, place = self._function(by), self._taking_effect(at)
+        self._versions.insert(place, (at, by_to_plain(check_by(by))))
+        self._functions.insert(place, function)
         self._judged_by = [k if k < place else k + 1 for k in self._judged_by]
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -76,7 +72,7 @@ class RowImportance(Stateful):
         """The importance of each result of a probe; None if all have the same."""
         for view in found.views:
             self._follow(view)
-        valued = self._versions[self._judged_by[0]].function.streams
+        valued = self._functions[self._judged_by[0]].streams
         if not valued:
             self.total += len(found)
             return None
@@ -89,7 +85,7 @@ class RowImportance(Stateful):
         for view in views:
             self._follow(view)
         done = min(self._judged_by)
-        self._versions = self._versions[done:]
+        self._versions, self._functions = self._versions[done:], self._functions[done:]
         self._judged_by = [k - done for k in self._judged_by]
 
     # -- for rankings -------------------------------------------------------------------------------
@@ -106,7 +102,7 @@ class RowImportance(Stateful):
 
     def of(self, view: WindowView) -> Array:
         """The importance of each row of the view."""
-        if view.stream in self._versions[self._judged_by[view.stream]].function.streams:
+        if view.stream in self._functions[self._judged_by[view.stream]].streams:
             return view.row_state[IMPORTANCE]
         return np.full(len(view), self.mean)
 
@@ -127,7 +123,7 @@ class RowImportance(Stateful):
         """Recomputes the importance of a stream's rows if a newer function is in effect; returns whether it
         did. Rows from `new` on had no importance before."""
         now = self._now = view.now if self._now is None else max(self._now, view.now)
-        newest = sum(v.at is None or v.at <= now for v in self._versions) - 1
+        newest = self._taking_effect(now) - 1
         if newest == self._judged_by[view.stream]:
             return False
         if newest > max(self._judged_by):
@@ -137,35 +133,31 @@ class RowImportance(Stateful):
         return True
 
     def _judge(self, view: WindowView, start: int, new: int) -> None:
-        function = self._versions[self._judged_by[view.stream]].function
+        function = self._functions[self._judged_by[view.stream]]
         if view.stream in function.streams and start < len(view):
             values, missing = function.of(view, start, new)
             view.row_state[IMPORTANCE][start:] = values
             self._sum, self._count = self._sum + float(values.sum()), self._count + len(values)
             self.missing += missing
 
-    def dump(self) -> dict[str, Any]:
-        versions = [[v.at, by_to_plain(v.by)] for v in self._versions]
-        return super().dump() | {"_given": self._given, "_versions": versions}
+    def _taking_effect(self, until: int) -> int:
+        """How many functions take effect up to an event time."""
+        return sum(at is None or at <= until for at, _ in self._versions)
 
     def restore(self, values: dict[str, Any]) -> None:
-        given, versions = values.pop("_given"), values.pop("_versions")
-        if given == self._given:
-            self._versions = [self._version(at, by) for at, by in versions]
-        else:
+        if values["_given"] != self._given:
             # The query was restarted with another importance: it applies to all rows and overrides earlier
             # control messages.
+            values |= {"_given": self._given, "_versions": self._versions}
             values |= {"_judged_by": [-1] * len(self._judged_by), "_sum": 0.0, "_count": 0}
         super().restore(values)
+        self._functions = [self._function(by) for _, by in self._versions]
 
-    def _version(self, at: int | None, by: object) -> _Version:
+    def _function(self, by: object) -> ImportanceFunction:
         with placed(self._place):
-            checked = check_by(by)
-            return _Version(at, checked, ImportanceFunction(checked, self._bound))
+            return ImportanceFunction(check_by(by), self._bound)
 
 
 def apart(values: dict[str, Any]) -> dict[str, Any]:
     """The state of a ranking of version 1, which held the fields of its importance as its own."""
-    names = (*RowImportance.saved, "_given", "_versions")
-    own = {name: values.pop(name) for name in names}
-    return values | {"importance": own}
+    return values | {"importance": {name: values.pop(name) for name in RowImportance.saved}}
