@@ -14,6 +14,7 @@ import windrow as wr
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.dropper import Dropper
+from windrow.engine.limits.probe_statistics import ProbeStatistics
 from windrow.engine.operator import runner_of
 from windrow.engine.shared.subscribers import Subscriber
 from windrow.engine.state import capture, restore
@@ -137,6 +138,15 @@ def test_sums_of_results_are_migrated(part: Any, version: int, before: dict[str,
     assert (sums.found, sums.estimated, sums.variance) == (before.get("found", 0.0), 7.0, 2.0)
     assert not set(before) & set(vars(restored))
     assert "_chance" not in before or restored._probability == [0.5]
+
+
+def test_arrival_rates_of_load_shedding_are_migrated() -> None:
+    arrays, begun = [np.array([30.0, 90.0])], ProbeStatistics(2)
+    plain = encode(begun, arrays)
+    own = {"is": ["ProbeStatistics", 1], "_arrivals": {"array": 0}, "_seconds": 3.0, "_fade": 0.5}
+    restored = decode({"_known": plain["_known"], "sub_batches": 4, "_now": 7} | own, arrays, begun)
+    assert restored.rates.tolist() == [10.0, 30.0] and restored._pending_decay == 0.5
+    assert not {"_fade", "_seconds"} & set(vars(restored))
 
 
 @pytest.mark.parametrize("shed", [Greedy, Importance, Auto])

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     from windrow.engine.runner import JoinRunner
 
 CALL = "\x00call"
+_EARLIER_NAMES = {
+    "evictor.watch": "evictor.monitor_slot",
+    "evictor.chance": "evictor.probability",
+    "dropper.chance": "dropper.probability",
+    "dropper.stood_for": "dropper.result_weight",
+}
+"""Of columns that policies store with rows, in snapshots of `WINDROW6` and manifests up to format 9."""
 COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
 _CODEC = pa.Codec("zstd")
 _log = logging.getLogger("windrow")
@@ -378,7 +385,8 @@ def _restore_window(
 
     row_state = {}
     if held.row_state is not None:
-        row_state = {name: held.row_state.column(name).to_numpy() for name in held.row_state.schema.names}
+        columns = zip(held.row_state.schema.names, held.row_state.columns, strict=True)
+        row_state = {_EARLIER_NAMES.get(name, name): column.to_numpy() for name, column in columns}
     if described is None:
         rows = sum(map(len, held.segments))
         described = {"first": held.skip, "end": rows, "times": None}

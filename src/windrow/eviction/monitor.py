@@ -37,7 +37,7 @@ from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
 
 Array = np.ndarray
-MONITOR_SLOT = "watch"
+MONITOR_SLOT = "monitor_slot"
 """Row state: 0, or a monitored row's slot plus one."""
 KEEP_PROBABILITY = 0.8
 """Probability of each to stay monitored when there are too many."""

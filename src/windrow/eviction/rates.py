@@ -1,7 +1,7 @@
 """Decayed rates: recent events per second of event time; older events count less.
 
-All policies forget in this way. A count and the time in which it was made decay alike, so their ratio is a
-rate. The half-life says how quickly the rate follows a change.
+Policies and load shedding forget in this way. A count and the time in which it was made decay alike, so their
+ratio is a rate. The half-life says how quickly the rate follows a change.
 """
 
 from __future__ import annotations
@@ -21,17 +21,22 @@ HALF_LIFE = 0.5
 
 
 class DecayedTime(Stateful):
-    """Elapsed event time, decayed: the denominator of a rate."""
+    """Elapsed event time, decayed: the denominator of a rate. With `steps`, time decays between calls of
+    `advance` only, not also while it passes."""
 
     saved = ("seconds",)
 
-    def __init__(self) -> None:
+    def __init__(self, steps: bool = False) -> None:
         self.seconds = 0.0
+        self._steps = steps
 
     def advance(self, seconds: float, half_life: float, counted: float | None = None) -> float:
         """Advances time. Only the last `counted` seconds of it were observed (None: all). Returns the factor
         by which every count decays."""
         decay = 0.5 ** (seconds / half_life)
+        if self._steps:
+            self.seconds = self.seconds * decay + seconds
+            return float(decay)
         # Time decays while it passes: this integrates the decaying weight over the observed time.
         over = decay if counted is None else 0.5 ** (min(counted, seconds) / half_life)
         self.seconds = self.seconds * decay + (1 - over) * half_life / np.log(2)
@@ -39,30 +44,34 @@ class DecayedTime(Stateful):
 
 
 class ArrivalRates(Stateful):
-    """Recent arrival rate of each stream."""
+    """Recent arrival rate of each stream. With `steps`, the rows of a sub-batch and its time count in full;
+    otherwise they decay within it as well."""
 
     saved = ("_rows", "_new_rows", "_time")
     version = 2
 
-    def __init__(self, streams: int) -> None:
+    def __init__(self, streams: int, steps: bool = False) -> None:
         self._rows = [0.0] * streams
         self._new_rows = [0] * streams
         """Rows since the last call of `advance`."""
-        self._time = DecayedTime()
+        self._time = DecayedTime(steps)
+        self._steps = steps
 
     def add(self, stream: int, rows: int) -> None:
         self._new_rows[stream] += rows
 
-    def advance(self, seconds: float, half_life: float) -> None:
-        """Event time passes, in which the rows added since the last call arrived."""
-        if seconds <= 0:
-            return
+    def advance(self, seconds: float, half_life: float) -> float:
+        """Event time passes, in which the rows added since the last call arrived. Returns the factor by which
+        earlier rows decay."""
+        if seconds <= 0 and not self._steps:
+            return 1.0
         before = self._time.seconds
         decay = self._time.advance(seconds, max(half_life, 1e-6))
-        # The rows are assumed to have arrived evenly over the time, and decay as it does.
-        kept = (self._time.seconds - before * decay) / seconds
+        # Without steps, rows are assumed to have arrived evenly over the time, and decay as it does.
+        kept = 1.0 if self._steps else (self._time.seconds - before * decay) / seconds
         self._rows = [old * decay + new * kept for old, new in zip(self._rows, self._new_rows, strict=True)]
         self._new_rows = [0] * len(self._rows)
+        return decay
 
     @property
     def known(self) -> bool:
@@ -72,6 +81,10 @@ class ArrivalRates(Stateful):
     def rate(self, stream: int) -> float:
         """Rows per second; 0 before any time has passed."""
         return self._rows[stream] / self._time.seconds if self.known else 0.0
+
+    def rates(self, least_seconds: float) -> Array:
+        """Rows per second of all streams, over no less time than this."""
+        return np.array(self._rows) / max(self._time.seconds, least_seconds)
 
     def residence_time(self, view: WindowView) -> float:
         """Seconds a row of the view stays on average, at most its window.

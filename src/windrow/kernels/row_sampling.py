@@ -39,7 +39,7 @@ class FollowedRows(NamedTuple):
     """The number of the next sampled one; 0 for none, otherwise above `num`."""
     bound: Any
     """How many are followed."""
-    chance: Any
+    probability: Any
     """The probability of the next one."""
     extra: Any
     """How many rows a monitored row represents beyond its bound; 0 for other rows."""
@@ -112,7 +112,7 @@ def init_row_sampling(
         bound = rows.bound[r]
         is_monitored = monitored >= 1.0 or (monitored > 0.0 and _uniform(who, draws[1]) < monitored)
         rows.extra[r] = 1.0 / monitored if is_monitored else 0.0
-        rows.chance[r], rows.thin[r] = p, 1.0
+        rows.probability[r], rows.thin[r] = p, 1.0
         drawn = _uniform(who, 0)
         if not is_monitored and bound < _TABLED and drawn < none[int(bound)] * (1.0 - 1e-9):
             rows.next[r] = 0.0
@@ -168,7 +168,7 @@ def sample_results(
     bound a monitored row sees all its results, sampled or not, and each of them counts as e. `met` has the
     number of results per row, summed, and its square.
     """
-    num, nexts, bound, chance, extra, thin, seen = held
+    num, nexts, bound, probability, extra, thin, seen = held
     fails = np.log1p(-min(p, 1.0))
     for k in which:
         r = rows[k]
@@ -183,7 +183,7 @@ def sample_results(
             add_row_results(sums, 1, represents, after - represents, after)
         if num[r] != nexts[r]:
             continue
-        weight = 1.0 / (chance[r] * thin[r])
+        weight = 1.0 / (probability[r] * thin[r])
         if beyond:
             weight *= extra[r]
         else:
@@ -197,7 +197,7 @@ def sample_results(
             sums[0, CONTRIBUTING] += before == 0.0 and weight > 1.0
         weights[k] = weight
         sums[int(beyond), FOUND] += 1.0
-        chance[r] = p
+        probability[r] = p
         nexts[r] = num[r] + 1.0
         if p < 1.0 or weight > 1.0:
             who = _identity(keys, r)

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from windrow.engine.windows import Windows
 
 Array = np.ndarray
-PROBABILITY, RESULT_WEIGHT = "dropper.chance", "dropper.stood_for"
-"""Of a row: its probability of admission, and the weight of its results so far. Stored states use
-these names."""
+PROBABILITY, RESULT_WEIGHT = "dropper.probability", "dropper.result_weight"
+"""Of a row: its probability of admission, and the weight of its results so far."""
 
 
 class Dropper(Stateful):

@@ -62,9 +62,9 @@ ResultWeights = Callable[["Windows", "PartialMatches"], Array]
 
 
 class Harvester(Stateful):
-    version = 2
+    version = 3
     saved = (
-        "missed", "calls", "statistics", "harvest", "_lags", "_lags_fade", "_basic_windows",
+        "missed", "calls", "statistics", "harvest", "_lags", "_lags_decay", "_basic_windows",
         "_max_useful_ages", "_chosen", "_curve",
     )  # fmt: skip
     row_state: RowState = ()
@@ -88,7 +88,7 @@ class Harvester(Stateful):
         self.last_harvest: Harvest | None = None
         """The last harvest chosen, even if there is time for everything now."""
         self._lags: Lags | None = None
-        self._lags_fade = 1.0
+        self._lags_decay = 1.0
         self.statistics = ProbeStatistics(len(query.streams), policy.half_life)
         self._seed = query.seed
         self._counts_rows = query.counts_rows
@@ -111,7 +111,8 @@ class Harvester(Stateful):
 
     @classmethod
     def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
-        return values | {"harvest": None, "_chosen": None, "_curve": None} if version == 1 else None
+        values["_lags_decay"] = values.pop("_lags_fade")
+        return values | ({"harvest": None, "_chosen": None, "_curve": None} if version == 1 else {})
 
     def quality(self, known: Quality, dropped: bool, conserved: bool) -> Quality:
         admitter = None if self.calls is None else self.calls.admitter
@@ -166,7 +167,7 @@ class Harvester(Stateful):
         """Begin a sub-batch with `arrived` rows per stream at throttle fraction z. All rows are admitted."""
         decay = self.statistics.begin(windows, arrived, now)
         self._decay = decay ** (4 * self.policy.half_life)
-        self._lags_fade *= decay
+        self._lags_decay *= decay
         self._rng = None
         self._z = z
         self._follow_windows(windows)
@@ -179,14 +180,14 @@ class Harvester(Stateful):
     @property
     def lags(self) -> Lags | None:
         """Recent time lags between matching rows; None before the first result."""
-        if self._lags is not None and self._lags_fade < 1:
-            self._lags = self._lags.decayed(self._lags_fade)
-        self._lags_fade = 1.0
+        if self._lags is not None and self._lags_decay < 1:
+            self._lags = self._lags.decayed(self._lags_decay)
+        self._lags_decay = 1.0
         return self._lags
 
     @lags.setter
     def lags(self, lags: Lags | None) -> None:
-        self._lags, self._lags_fade = lags, 1.0
+        self._lags, self._lags_decay = lags, 1.0
 
     def _random(self) -> np.random.Generator:
         if self._rng is None:
@@ -241,7 +242,7 @@ class Harvester(Stateful):
         known = 0.0 if self._lags is None else self._lags.weight
         number = self.statistics.sub_batches
         if self.calls is None:
-            return known * self._lags_fade > ENOUGH and number % SUB_BATCHES_UNTHROTTLED > 0
+            return known * self._lags_decay > ENOUGH and number % SUB_BATCHES_UNTHROTTLED > 0
         if not self.calls.scans:
             return number > SUB_BATCHES_UNTHROTTLED and number % SUB_BATCHES_PLANNED > 0
         # Without lags nothing can be harvested, so the first results of scans count most.

@@ -7,10 +7,11 @@ its rows cover.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windrow.eviction.rates import ArrivalRates, DecayedTime
 from windrow.harvest.model import CostFactors, HarvestModel
 from windrow.harvest.selectivity import Selectivities, by_hop
 from windrow.model.harvest import BasicWindows
@@ -29,49 +30,57 @@ CHARGES = CostFactors(lookup=0.1)
 
 
 class ProbeStatistics(Stateful):
-    saved = ("sub_batches", "_known", "_fade", "_arrivals", "_seconds", "_now")
+    version = 2
+    saved = ("sub_batches", "_known", "_pending_decay", "_arrivals", "_now")
     clocks = ("_now",)
 
     def __init__(self, streams: int, half_life: float = 1.0) -> None:
         self.sub_batches = 0
         self._known = Selectivities.unknown(streams)
-        self._fade = 1.0
-        """Pending decay of `_known`, applied on the next read."""
+        self._pending_decay = 1.0
+        """Decay of `_known`, applied on the next read."""
         self._half_life = half_life
-        self._arrivals = np.zeros(streams)
-        self._seconds = 0.0
+        self._arrivals = ArrivalRates(streams, steps=True)
         self._now: int | None = None
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        rows, time = values["_arrivals"].tolist(), DecayedTime(steps=True)
+        time.seconds = values.pop("_seconds")
+        arrivals = ArrivalRates(len(rows), steps=True)
+        arrivals.restore({"_rows": rows, "_time": time})
+        return values | {"_arrivals": arrivals, "_pending_decay": values.pop("_fade")}
 
     @property
     def selectivities(self) -> Selectivities:
         """Recent selectivities."""
-        if self._fade < 1:
-            self._known, self._fade = self._known.decayed(self._fade), 1.0
+        if self._pending_decay < 1:
+            self._known, self._pending_decay = self._known.decayed(self._pending_decay), 1.0
         return self._known
 
     @property
     def rates(self) -> Array:
         """Recent rows per second of event time."""
-        return np.maximum(self._arrivals / max(self._seconds, 1e-6), 1e-9)
+        return np.maximum(self._arrivals.rates(1e-6), 1e-9)
 
     def begin(self, windows: Windows, arrived: Sequence[int], now: int) -> float:
         """Begin a sub-batch with `arrived` rows per stream; return the decay since the last one."""
         self.sub_batches += 1
-        decay = 1.0
-        if self._now is not None and now > self._now:
-            seconds = (now - self._now) / SECOND
-            longest = max(w.covers for w in windows) / SECOND
-            decay = 0.5 ** (seconds / longest / self._half_life)
-            self._arrivals *= decay
-            self._seconds = self._seconds * decay + seconds
-            self._fade *= decay
-        self._arrivals += arrived
+        seconds = 0.0 if self._now is None else max(0, now - self._now) / SECOND
+        longest = max(w.covers for w in windows) / SECOND
+        decay = self._count(arrived, seconds, longest * self._half_life)
+        self._pending_decay *= decay
         self._now = now if self._now is None else max(now, self._now)
         return decay
 
     def skip(self, arrived: Sequence[int]) -> None:
         """Count the rows of sub-batches that nothing else is learned from."""
-        self._arrivals += arrived
+        self._count(arrived)
+
+    def _count(self, arrived: Sequence[int], seconds: float = 0.0, half_life: float = 1.0) -> float:
+        for stream, rows in enumerate(arrived):
+            self._arrivals.add(stream, rows)
+        return self._arrivals.advance(seconds, half_life)
 
     def learn(self, probe: Probe, flow: Array, rows: Array, first: float = 1.0, weight: float = 1.0) -> None:
         """Learn from the partial matches that entered each step of a probe and left the last.

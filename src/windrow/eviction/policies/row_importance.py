@@ -44,7 +44,7 @@ class RowImportance(Stateful):
         self._given = by_to_plain(by)
         """The query's own function, in effect until it is changed."""
         self._versions: list[Sequence[Any]] = [(None, self._given)]
-        """Per function, the event time from which on it is in effect (None: the start), and its plain values."""
+        """Per function, the event time from which it is in effect (None: the start), and its plain values."""
         self._functions = [self._function(by)]
         """Those of `_versions`."""
         self._judged_by = [0] * len(bound.schemas)

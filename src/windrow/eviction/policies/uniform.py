@@ -46,7 +46,7 @@ class UniformRanking(Ranking):
     saved = ("_model", "_sampler", "_p", "_monitored")
     samples = True
     row_state: RowState = (
-        *((name, np.float64) for name in (ROW, "num", NEXT, "chance")),
+        *((name, np.float64) for name in (ROW, "num", NEXT, "probability")),
         *((name, np.float32) for name in ("bound", EXTRA, THIN, "seen")),
     )
 
