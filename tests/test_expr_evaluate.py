@@ -325,7 +325,7 @@ def test_by_hand(text: str, expected: list) -> None:
         ("a.t - interval '1' month", "an interval of months has no fixed length; write it in days"),
         ("a.t - interval '1' parsec", "unknown unit 'parsec'"),
         ("a.t - interval 'soon'", "cannot read INTERVAL 'soon'"),
-        ("coalesce(a.i, a.s)", "coalesce: cannot combine a.i (int64) with a.s (string)"),
+        ("coalesce(a.i, a.s)", "cannot combine a.i (int64) with a.s (string) in coalesce"),
         ("jaccard(a.i, a.i)", "jaccard takes a list, got a.i (int64)"),
     ],
 )

@@ -53,7 +53,7 @@ def test_functions_of_every_day(text: str, expected: list) -> None:
     [
         ("date_trunc('eon', a.at)", "date_trunc takes one of year, .*, got 'eon'"),
         ("a.s[0]", "is neither a list nor a map"),
-        ("a.l[a.l[0]]", "expected one constant in brackets"),
+        ("a.l[a.l[0]]", "needs one constant in brackets"),
         ("split(a.s, '(')", r"'\(' is not a valid pattern"),
         ("split(a.s, '')", "the empty text does not match"),
         ("split(a.s, 'x*')", "the empty text does not match"),

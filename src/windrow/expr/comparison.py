@@ -90,7 +90,7 @@ def _compare_floats(op: str, x: Value, y: Value) -> Value:
 
 
 def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:
-    """All values as their common type. `where` names the function whose arguments they are."""
+    """All values as their common type. `where` is the function whose arguments they are."""
     fitted = [_fitted(one, [o.type for o in operands]) for one in operands]
     dtype = reduce(lambda a, b: _combined(a, b, where), fitted).type
     return [cast(one.value, dtype) for one in fitted]
@@ -105,8 +105,10 @@ def _combined(left: Operand, right: Operand, where: str) -> Operand:
     remedy = f"cast one of them, for example cast({render(text.node)} as {sql_name(other.type)})"
     if any(pt.is_duration(t) for t in (left.type, right.type)):
         remedy = WRITE_INTERVAL
-    verb = f"{where}: cannot combine" if where else "cannot compare"
-    raise mismatch(f"{verb} {left} with {right}", left, right, remedy)
+    what = (
+        f"cannot combine {left} with {right} in {where}" if where else f"cannot compare {left} with {right}"
+    )
+    raise mismatch(what, left, right, remedy)
 
 
 def mismatch(what: str, left: Operand, right: Operand, remedy: str) -> QueryError:

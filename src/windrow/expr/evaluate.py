@@ -149,7 +149,7 @@ class _Evaluation:
         """`list[0]`, counted from 0 as in Spark, and `map['key']`. Null if there is no such element."""
         container, key = self.operand(node.this), self.operand(node.expressions[0])
         if len(node.expressions) != 1 or not is_constant(key.value):
-            raise QueryError(f"{render(node)}: expected one constant in brackets, such as [0] or ['key']")
+            raise QueryError(f"{render(node)} needs one constant in brackets, such as [0] or ['key']")
         wanted = key.value.as_py()
         if is_list(container.type) and isinstance(wanted, int):
             there = pc.less(wanted if wanted >= 0 else sys.maxsize, pc.list_value_length(container.value))

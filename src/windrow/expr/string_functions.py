@@ -92,7 +92,7 @@ def _check(name: str, call: Match, pattern: str) -> None:
     try:
         call(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
-        raise QueryError(f"{name}: {pattern!r} is not a valid pattern: {error}") from None
+        raise QueryError(f"{pattern!r} is not a valid pattern for {name}: {error}") from None
 
 
 def _split(x: Argument, pattern: Argument) -> Value:

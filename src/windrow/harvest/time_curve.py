@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.errors import QueryError
+from windrow.errors import Option, placed
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.random_drop import drop_rates
 from windrow.harvest.solve import DEFAULT, solve
@@ -44,9 +44,8 @@ class TimeCurve:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        work, recall = checked_curve("time curve", self.work, self.recall)
-        if work[-1] > 1:
-            raise QueryError(f"time curve: fractions of the work must lie in 0..1, got {work[-1]}")
+        with placed(Option("time curve")):
+            work, recall = checked_curve(self.work, self.recall, most=1.0)
         object.__setattr__(self, "work", work)
         object.__setattr__(self, "recall", recall)
 

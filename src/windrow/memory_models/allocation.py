@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from windrow.errors import Option, QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.model.limits import MemoryLimit
 from windrow.model.notebook import html_text, short_repr
 
@@ -29,15 +29,17 @@ _HALVINGS = 60
 ALLOCATE = Option("allocate")
 
 
-def checked_curve(what: str, amounts: Array, recall: Array) -> tuple[Array, Array]:
-    """The points of a non-decreasing curve of recall by an amount, as floats. `what` names both in errors."""
+def checked_curve(amounts: Array, recall: Array, most: float = np.inf) -> tuple[Array, Array]:
+    """The points of a non-decreasing curve of recall by an amount up to `most`, as floats."""
     amounts, recall = np.asarray(amounts, dtype=float), np.asarray(recall, dtype=float)
     if amounts.shape != recall.shape or amounts.ndim != 1 or not len(amounts):
-        raise QueryError(f"{what}: one recall for each amount, got {amounts.shape}, {recall.shape}")
+        raise QueryError(f"one recall for each amount, got {amounts.shape}, {recall.shape}")
     if not (amounts >= 0).all() or (np.diff(amounts) <= 0).any():
-        raise QueryError(f"{what}: the amounts must rise and not be negative")
+        raise QueryError("the amounts must rise and not be negative")
     if not ((recall >= 0) & (recall <= 1)).all() or (np.diff(recall) < 0).any():
-        raise QueryError(f"{what}: recall must lie in 0..1 and must not fall")
+        raise QueryError("recall must lie in 0..1 and must not fall")
+    if amounts[-1] > most:
+        raise QueryError(f"the amounts must be at most {most:g}, got {amounts[-1]}")
     return amounts, recall
 
 
@@ -74,7 +76,8 @@ class RecallCurve:
     _repr_html_ = html_text
 
     def __post_init__(self) -> None:
-        memory, recall = checked_curve("recall curve", self.memory, self.recall)
+        with placed(Option("recall curve")):
+            memory, recall = checked_curve(self.memory, self.recall)
         object.__setattr__(self, "memory", memory)
         object.__setattr__(self, "recall", recall)
 
