@@ -155,7 +155,11 @@ def test_a_value_that_is_not_finite_spoils_its_own_window_only() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"value": "b.prize"}, QueryError, "value: stream 'b': unknown column 'prize'. Did you mean 'price'"),
+        (
+            {"value": "b.prize"},
+            QueryError,
+            "value: unknown column 'prize' of stream 'b'. Did you mean 'price'",
+        ),
         ({"value": "c.price"}, QueryError, "value: unknown stream 'c'.*Available: a, b"),
         ({"value": "price"}, QueryError, "value: column 'price' names no stream"),
         ({"value": "b.price +"}, QueryError, "value: cannot parse"),
@@ -169,7 +173,7 @@ def test_a_value_that_is_not_finite_spoils_its_own_window_only() -> None:
         ({"time": "case when b.price > 5 then b.bid_at end"}, DataError, "is null in 3 results"),
         ({"window": "0 seconds"}, QueryError, "window: must be positive, got 0 seconds"),
         ({"window": "1 fortnight"}, QueryError, "window: unknown unit 'fortnight'"),
-        ({"group_by": "a.buyer"}, QueryError, "group_by: stream 'a': unknown column 'buyer'"),
+        ({"group_by": "a.buyer"}, QueryError, "group_by: unknown column 'buyer' of stream 'a'"),
         ({"group_by": "a.shop"}, QueryError, "group_by: cannot group by a.shop of type list"),
     ],
 )

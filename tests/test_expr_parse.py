@@ -77,9 +77,11 @@ def test_columns_as_the_schema_spells_them() -> None:
     schemas = {"a": pa.schema([("Id", pa.int64()), ("id", pa.int64()), ("Name", pa.string())])}
     node = resolve(parse("a.id = a.Id and a.NAME = 'x'", ["a"]), schemas)
     assert render(node) == "a.id = a.Id AND a.Name = 'x'"
-    with pytest.raises(QueryError, match="column 'ID' could be Id or id; write it in the right case"):
+    with pytest.raises(
+        QueryError, match="column 'ID' of stream 'a' could be Id or id; write it in the right case"
+    ):
         resolve(parse("a.ID = 1", ["a"]), schemas)
     with pytest.raises(
-        QueryError, match=r"stream 'a': unknown column 'nam'\. Did you mean 'Name'\? Available"
+        QueryError, match=r"unknown column 'nam' of stream 'a'\. Did you mean 'Name'\? Available"
     ):
         resolve(parse("a.nam = 1", ["a"]), schemas)

@@ -136,7 +136,7 @@ def test_same_expression_is_the_same_word() -> None:
     ("text", "message"),
     [
         ("a.id + b.id", "on: expected a condition that is true or false, got a.id + b.id of type int64"),
-        ("b.nam = a.name", "stream 'b': unknown column 'nam'. Did you mean 'name'? Available: big, d, day"),
+        ("b.nam = a.name", "unknown column 'nam' of stream 'b'. Did you mean 'name'? Available: big, d, day"),
         ("a.id = b.name", "on: cannot compare a.id (int64) with b.name (string); cast one of them"),
         ("a.t = b.tz", "one has a time zone and the other has none"),
         ("a.words = b.words", "use jaccard, overlap, cosine or distance"),

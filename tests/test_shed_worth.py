@@ -141,7 +141,7 @@ SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "imp": pa.float64
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("b.imq", "stream 'b': unknown column 'imq'. Did you mean 'imp'"),
+        ("b.imq", "unknown column 'imq' of stream 'b'. Did you mean 'imp'"),
         ("b.text", "expected a number, got 'b.text' of type string"),
         ("b.imp > 1", "expected a number, got 'b.imp > 1' of type bool"),
         ("a.imp + b.imp", "refers to the streams a, b; give one expression for each"),
@@ -151,7 +151,7 @@ SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "imp": pa.float64
         ("sum(b.imp)", "needs many rows"),
         ({"x": "b.imp"}, "unknown stream 'x'"),
         ({"a": "b.imp"}, "'b.imp' of 'a' refers to stream 'b'"),
-        ({"a": Lookup("imq", {1: 2})}, "stream 'a': unknown column 'imq'"),
+        ({"a": Lookup("imq", {1: 2})}, "unknown column 'imq' of stream 'a'"),
         ({"a": Lookup("k", {"x": 2})}, r"column 'k' is int64, its values cannot be \['x'\]"),
     ],
 )
@@ -235,7 +235,7 @@ def test_of_several_functions_the_newest_holds_that_is_due() -> None:
 
 def test_a_wrong_new_function_changes_nothing() -> None:
     operator = wr.Operator(query("ab", 10, Importance(by="a.imp")), dict.fromkeys("ab", SCHEMA))
-    with pytest.raises(QueryError, match="shed importance: by: stream 'a': unknown column 'imq'"):
+    with pytest.raises(QueryError, match="shed importance: by: unknown column 'imq' of stream 'a'"):
         importance(operator).change(0, "a.imq")
     operator.process(
         {

@@ -128,8 +128,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     return next(iter(by_word or get_close_matches(name, options, n=1, cutoff=cutoff)), None)
 
 
-def unknown(kind: str, name: object, available: Iterable[str]) -> str:
-    """The text for an unknown name, with the nearest known one.
+def unknown(kind: str, name: object, available: Iterable[str], of: str = "") -> str:
+    """The text for an unknown name, with the nearest known one; `of` says what it would belong to.
 
     >>> unknown("access path", "hsh", ["hash", "scan"])
     "unknown access path 'hsh'. Did you mean 'hash'? Available: hash, scan"
@@ -137,4 +137,4 @@ def unknown(kind: str, name: object, available: Iterable[str]) -> str:
     options = sorted(available)
     near = nearest(str(name), options)
     hint = f" Did you mean '{near}'?" if near else ""
-    return f"unknown {kind} '{name}'.{hint} Available: {', '.join(options)}"
+    return f"unknown {kind} '{name}'{of and f' of {of}'}.{hint} Available: {', '.join(options)}"

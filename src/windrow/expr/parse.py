@@ -68,7 +68,7 @@ def column_name(alias: str, name: str, names: list[str]) -> str:
     if name in names:
         if names.count(name) > 1:
             raise QueryError(
-                f"stream '{alias}': column '{name}' occurs {names.count(name)} times; rename one"
+                f"column '{name}' of stream '{alias}' occurs {names.count(name)} times; rename one"
             )
         return name
     alike = [n for n in names if n.lower() == name.lower()]
@@ -76,9 +76,9 @@ def column_name(alias: str, name: str, names: list[str]) -> str:
         return alike[0]
     if alike:
         raise QueryError(
-            f"stream '{alias}': column '{name}' could be {' or '.join(alike)}; write it in the right case"
+            f"column '{name}' of stream '{alias}' could be {' or '.join(alike)}; write it in the right case"
         )
-    raise QueryError(f"stream '{alias}': {unknown('column', name, names)}")
+    raise QueryError(unknown("column", name, names, f"stream '{alias}'"))
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expression]:

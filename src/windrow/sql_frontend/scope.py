@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from windrow.errors import Option, unknown
+from windrow.errors import unknown
 from windrow.sql_frontend.source_text import SourceText, span_of
 
 Parameter = str | int | float | bool | None
@@ -64,7 +64,7 @@ class Scope:
             return identifier.name
         alike = [c for c in columns if c.lower() == identifier.name.lower()]
         if len(alike) != 1:
-            raise self.text.at(unknown("column", identifier.name, columns), identifier, Option(stream=alias))
+            raise self.text.at(unknown("column", identifier.name, columns, f"stream '{alias}'"), identifier)
         return alike[0]
 
     def _found(self, column: exp.Column, more: tuple[str, ...]) -> exp.Expr:
