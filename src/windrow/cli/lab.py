@@ -89,7 +89,7 @@ def run(
 
     chosen = list(experiments.names()) if everything else list(names or ())
     if not chosen:
-        raise QueryError("nothing to run: name experiments (see `windrow lab list`), or say --all")
+        raise QueryError("nothing to run: name experiments (see `windrow lab list`), or pass --all")
     found = [experiments.find(name) for name in chosen]
     outcomes = run_all(found, "quick" if quick else "full", out, cores, output(as_json), keep)
     if as_json:
@@ -124,9 +124,9 @@ def report(
         bool, typer.Option("--strict", help="Exit code 1 if a claim is missed or has no result.")
     ] = False,
 ) -> None:
-    """Say how many of the papers' claims hold, and of each that misses by how much and why.
+    """Show how many of the papers' claims hold, and of each that misses by how much and why.
 
-    It works on what is there, and says what was not run.
+    It works on what is there, and lists what was not run.
 
     [dim]Examples:[/dim]
       windrow lab report

@@ -116,7 +116,7 @@ def rescale(
 ) -> None:
     """Redistribute the windows of stopped queries, so that they start faster with other partitions.
 
-    A restart with other partitions redistributes them by itself. This does the same beforehand. Until it is
+    A restart with other partitions redistributes them as well. This does the same beforehand. Until it is
     done, and if it fails, the state is as it was. Exit code 1 if it cannot be done, 2 if nothing is there.
 
     [dim]Examples:[/dim]
@@ -147,7 +147,7 @@ def prune(
 ) -> None:
     """Delete the state of queries that are gone. Lists them first, and asks.
 
-    Say what is gone: every query but those of the checkpoints in use, those that have committed nothing for
+    Name what is gone: every query but those of the checkpoints in use, those that have committed nothing for
     long, or some by their ids. With --json nothing is deleted without --yes. Exit code 2 if nothing is there.
 
     [dim]Examples:[/dim]
@@ -155,7 +155,7 @@ def prune(
       windrow state prune /data/state --older-than "30 days" --yes
     """
     if not (checkpoint or older_than or query):
-        typer.echo("Say which queries are gone: --checkpoint, --older-than or --query.", err=True)
+        typer.echo("Name the queries that are gone: --checkpoint, --older-than or --query.", err=True)
         raise typer.Exit(USAGE_ERROR)
     before = None if older_than is None else time.time() - parse_duration(older_than) / SECOND
     if not joins_in(open_storage(path)):
@@ -262,7 +262,7 @@ def _stored(state: JoinState, now: float) -> Table:
 
 
 def _ago(commit: float) -> str:
-    """The age of a commit; 0 stands for none, an infinite one for one that cannot be read."""
+    """The age of a commit; 0 for none, an infinite one for one that cannot be read."""
     if not commit:
         return "none"
     return f"{_age(time.time() - commit)} ago" if math.isfinite(commit) else "unknown"

@@ -27,8 +27,8 @@ def announce_compilation() -> None:
 
 
 def announce_first_batch(show: Callable[[str], object] | None = None) -> None:
-    """Say why the first micro-batch of a query takes longest, and warn if its workers must compile. A command
-    may `show` it; if there is a warning, that is enough."""
+    """Report why the first micro-batch of a query takes longest, and warn if its workers must compile. A
+    command may `show` it; if there is a warning, that is enough."""
     compiled = is_compiled()
     notice = f"the first batch takes longest: workers {'load' if compiled else 'compile'} the join"
     if show is None:

@@ -1,7 +1,7 @@
 """One step of a probe: extends partial matches by one window, in bounded batches.
 
 Kernels write into buffers that are reused, one pair per thread. Memory for candidates is therefore bounded,
-however many there are, and no time is lost on fresh pages.
+however many there are, and no time is lost on new pages.
 """
 
 from __future__ import annotations

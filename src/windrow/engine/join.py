@@ -129,7 +129,7 @@ class Join(Stateful):
         self.dropped = [0] * count
         """Rows dropped for lack of time, per stream."""
         self.unsampled = [0] * count
-        """Dropped rows that had no chance of being admitted."""
+        """Dropped rows with probability 0 of admission."""
         self.conserved = [0] * count
         """Rows evicted because no harvest would probe them again, per stream."""
         self.skipped = 0

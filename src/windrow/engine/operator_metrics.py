@@ -21,7 +21,7 @@ def operator_metrics(runner: JoinRunner) -> OperatorMetrics:
     known = EXACT
     if join is not None:
         evicted = join.evictor.evicted if join.evictor else [0] * len(aliases)
-        # Rows that had no chance of being admitted: of each combination all rows must have been admitted.
+        # Rows with probability 0 of admission: of each combination all rows must have been admitted.
         blind = sums(counters.counts["rows_dropped"], join.unsampled)
         admitted = math.prod(1 - d / max(n, 1) for d, n in zip(blind, counts["rows_in"], strict=True))
         known = quality(join, counters.results, admitted)

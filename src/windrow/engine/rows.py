@@ -47,7 +47,7 @@ def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.Rec
             "pyarrow.Table.from_pandas(frame), or frame.to_arrow() in polars",
             Option(stream=alias),
         )
-    # The usual case, told from others without a look at any column.
+    # The usual case, recognised without a look at any column.
     if known is not None and batch.schema.equals(known, check_metadata=True):
         return batch
     columns = [_plain(column) for column in batch.columns]

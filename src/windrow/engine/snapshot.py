@@ -34,7 +34,7 @@ def unpack(blob: bytes) -> State:
     blob = bytes(blob)
     start = len(MAGIC) + _DIGEST
     if blob[: len(MAGIC)] not in _READ:
-        raise StateError("this is not a Windrow snapshot, or of another version; take a fresh one")
+        raise StateError("this is not a Windrow snapshot, or of another version; take a new one")
     body = blob[start:]
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != blob[len(MAGIC) : start]:
         raise StateError("snapshot is damaged or cut off (checksum differs); use an earlier one")

@@ -25,7 +25,7 @@ EARLIEST, END = -(1 << 62), 1 << 62
 
 
 class Watermarks(Stateful):
-    """`late` is by stream. Without `idle` a silent stream holds the others back for good. `shared` says
+    """`late` is by stream. Without `idle` a stream without rows holds the others back for good. `shared` says
     whether all streams share one order, `tracked` by stream whether time is tracked per source partition."""
 
     saved = ("max_event_times", "partition_times", "slowest", "closed_at")

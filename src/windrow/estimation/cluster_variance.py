@@ -28,7 +28,7 @@ class ClusterVariance:
     units: Array
     """Clusters seen; certain results are one."""
     sampled: Array
-    """Whether any of them was left to chance."""
+    """Whether any of them was drawn."""
 
     def quantile(self, confidence: float) -> Array:
         """Student's, with the degrees of freedom that unequal terms leave (Satterthwaite): an interval that

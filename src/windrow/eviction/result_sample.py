@@ -17,7 +17,7 @@ from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.model.stateful import Stateful
 
 Array = np.ndarray
-ROOM = 4096
+MOST_RESULTS = 4096
 """Results that are kept."""
 SOME = 64
 """Maximum number of results kept per probe."""
@@ -51,4 +51,4 @@ class ResultSample(Stateful):
 
 
 def _most_recent(before: Array, new: Array) -> Array:
-    return np.concatenate([before, new])[-ROOM:]
+    return np.concatenate([before, new])[-MOST_RESULTS:]

@@ -149,7 +149,7 @@ def explain_sample(
     """`explain` from a sample. Calls `progress` with the number of rows processed and their total. Memory is
     that of all partitions if `divided` says how rows reach them."""
     check_rates(query, rates or {})
-    asked, query = query, _in_memory(query)
+    given, query = query, _in_memory(query)
     runner, ran = dry_run(query, sample, progress, max_seconds)
     assert ran.sample is not None
     calls = _Calls(trigger_interval, partitions)
@@ -176,7 +176,7 @@ def explain_sample(
         found,
         exact_memory=MemoryLimit("bytes", max(1, round(sum(held.streams) * faster))),
         held=tuple(each * faster for each in held.streams),
-        query=asked,
+        query=given,
         limit=query.memory_limit,
     )
 

@@ -40,13 +40,15 @@ def mean_residence(curve: AgeCurve, p: float) -> float:
     """
     low = int(np.floor(curve.n))
     up = curve.n - low
-    counts = [(n, chance) for n, chance in ((low, 1 - up), (low + 1, up)) if n > 0 and chance > 0]
+    counts = [
+        (n, probability) for n, probability in ((low, 1 - up), (low + 1, up)) if n > 0 and probability > 0
+    ]
     result_ages = [curve.age_at(np.arange(1, n + 1) * (curve.n / n)) for n, _ in counts]
     corners = np.unique(np.concatenate([[0.0], *result_ages]))
     survival = np.zeros(len(corners) - 1)
-    for (n, chance), ages in zip(counts, result_ages, strict=True):
+    for (n, probability), ages in zip(counts, result_ages, strict=True):
         had = np.searchsorted(ages, corners[:-1], side="right")
-        survival += chance * (1 - np.power(1 - p, n - had))
+        survival += probability * (1 - np.power(1 - p, n - had))
     return float((np.diff(corners) * survival).sum())
 
 

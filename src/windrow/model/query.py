@@ -147,7 +147,7 @@ class Query:
     )
     idle: str | timedelta | int | None = setting(
         optional(duration()),
-        "After this much event time a silent stream no longer holds the others' windows open.",
+        "After this much event time without rows a stream no longer holds the others' windows open.",
         default=None,
         example=DURATION,
         show=format_duration,
@@ -181,7 +181,7 @@ class Query:
     )
     shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = setting(
         parse_policies,
-        'What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such '
+        'What to shed under a limit: the name of a policy such as "age" or "harvest", a policy such '
         'as `policies.Age(age_bins=40)`, or one for memory and one for time: ("age", "harvest"). One for '
         "time alone needs a deadline; one for memory alone, where there is a deadline, a limit too.",
         default="auto",

@@ -149,7 +149,7 @@ def _pipeline(file: Path, document: Mapping[str, Any]) -> Pipeline:
     run = Section(Option(section="run"), document.get("run", {}), RUN_KEYS)
     static = all(source.format in STATIC for source in sources)
     running = run.read(RunSettings, name=file.stem, trigger=Trigger("batch" if static else "always"))
-    asked = Section(Option(section="queries"), document.get("queries", {})).values
+    queries = Section(Option(section="queries"), document.get("queries", {})).values
     given = _join_settings(join, streams)
     with placed(run.place):
         given |= {"name": running.name, **read_texts({k: v for k, v in run.values.items() if k == "state"})}
@@ -157,11 +157,11 @@ def _pipeline(file: Path, document: Mapping[str, Any]) -> Pipeline:
         # By default the state is beside the checkpoint, because neither can be used without the other.
         given.setdefault("state", f"{running.checkpoint.rstrip('/')}/windrow")
     for name in DEFERRAL_SETTINGS:
-        if name in join.values and not asked:
+        if name in join.values and not queries:
             raise QueryError(
                 "is for queries that share the join; add a section [queries.<name>] for each", Option(name)
             )
-    sharing = read_sharing(given, shared=bool(asked))
+    sharing = read_sharing(given, shared=bool(queries))
     query, execution = describe(list(streams), given)
     aggregate = Section(Option(section="aggregate"), document.get("aggregate", {}), AGGREGATE_KEYS)
     sink = _section(whole, "sink", SINK_KEYS, "format = 'parquet'\n  path = 'results'")
@@ -173,7 +173,7 @@ def _pipeline(file: Path, document: Mapping[str, Any]) -> Pipeline:
         aggregate=aggregate.read(Aggregation) if "aggregate" in document else None,
         sink=sink.read(Sink),
         run=running,
-        queries={name: _subscription(name, table, query) for name, table in asked.items()},
+        queries={name: _subscription(name, table, query) for name, table in queries.items()},
         sharing=sharing or SharingSettings(),
     )
 

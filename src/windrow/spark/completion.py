@@ -53,8 +53,8 @@ def _wrap_foreach_batch(writer: Any) -> None:
         joins = _joins_in(self)
         if joins and not isinstance(self, DataStreamWriter):
             raise QueryError(
-                "foreachBatch over Spark Connect does not tell tasks their micro-batch, so results would not "
-                "be exactly once; write to a sink (format(...).start()), or run the job on the cluster"
+                "foreachBatch over Spark Connect does not pass the micro-batch to tasks, so results would "
+                "not be exactly once; write to a sink (format(...).start()), or run the job on the cluster"
             )
         for join in joins:
             # The driver reads the commit log there. Fail now, not after the first micro-batch, if it cannot.

@@ -81,7 +81,7 @@ def layout_moves(
     if old is None:
         raise StateError(
             f"the state is laid out as {before}, and this version of Windrow, with hashing version "
-            f"{HASHING}, cannot tell where its rows lie; {REMEDY}"
+            f"{HASHING}, does not know where its rows lie; {REMEDY}"
         )
     return LayoutMoves(
         partition,

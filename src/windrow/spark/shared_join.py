@@ -55,7 +55,7 @@ def prepare_shared(
     check_frames(frames)
     if sharing.heartbeat:
         control = _with_beats(control, frames, sharing.time_limit)
-    groups = group_queries({name: _settled(asked, frames) for name, asked in queries.items()})
+    groups = group_queries({name: _with_settings(query, frames) for name, query in queries.items()})
     used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
     unused = [alias for alias in frames if alias not in used]
     if unused:
@@ -166,14 +166,14 @@ def _with_beats(
     return empty if control is None else control_messages(control, streaming=True).union(empty)
 
 
-def _settled(
-    asked: Query | Subscription, frames: Mapping[str, DataFrame | FileStream]
+def _with_settings(
+    query: Query | Subscription, frames: Mapping[str, DataFrame | FileStream]
 ) -> Query | Subscription:
     """With the settings of the frames. What is neither is refused later, by its name."""
     spark = session_of(next(iter(frames.values())))
-    if isinstance(asked, Subscription):
-        return replace(asked, query=with_frame_settings(asked.query, frames, spark))
-    return with_frame_settings(asked, frames, spark) if isinstance(asked, Query) else asked
+    if isinstance(query, Subscription):
+        return replace(query, query=with_frame_settings(query.query, frames, spark))
+    return with_frame_settings(query, frames, spark) if isinstance(query, Query) else query
 
 
 def _columns(g: QueryGroup, laid: PreparedJoin) -> tuple[tuple[StructField, pa.DataType], ...]:
@@ -181,9 +181,9 @@ def _columns(g: QueryGroup, laid: PreparedJoin) -> tuple[tuple[StructField, pa.D
     schemas = laid.join.result_schemas
     fields = {frame.alias: StructType(list(frame.fields)) for frame in laid.frames}
     found: dict[str, tuple[StructField, pa.DataType]] = {}
-    for name, asked in g.subscriptions.items():
-        for column in bind(name, asked, schemas).schema(schemas):
-            if asked.select:
+    for name, subscription in g.subscriptions.items():
+        for column in bind(name, subscription, schemas).schema(schemas):
+            if subscription.select:
                 kind = from_arrow_type(column.type)
                 made = (StructField(column.name, kind, True), to_arrow_type(kind, timezone="UTC"))
             else:

@@ -43,10 +43,10 @@ class JoinOnSpark(Sibling):
     names: tuple[str, ...] = ()
     """Its initial queries."""
 
-    def check(self, name: str, asked: Subscription) -> None:
-        super().check(name, asked)
+    def check(self, name: str, subscription: Subscription) -> None:
+        super().check(name, subscription)
         assert self.schemas is not None
-        schema = bind(name, asked, self.schemas).schema(self.schemas)
+        schema = bind(name, subscription, self.schemas).schema(self.schemas)
         for column in schema:
             if column.name not in self.columns.names[1:]:
                 raise QueryError(

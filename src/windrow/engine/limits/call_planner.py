@@ -63,7 +63,7 @@ SPIKE = 2.0
 """Cap on the measured time to drop rows, as a multiple of the usual time: one call may be slow by chance."""
 CHEAP = 0.05
 """Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
-PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
+PARTS, PART_COST, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
 HARVESTED = 5e-3
 """Minimum seconds of a sub-batch that probes parts of windows: planning and learning take a fifth of it."""
@@ -283,7 +283,7 @@ class CallPlanner(Stateful):
             return max(1, min(PARTS, int(call.seconds / HARVESTED)))
         if call.choice.probes == 1 and not self._may_be_late:
             return 1
-        return max(1, min(PARTS, int(WORTH * call.seconds / max(call.costs.fixed, QUICKEST))))
+        return max(1, min(PARTS, int(PART_COST * call.seconds / max(call.costs.fixed, QUICKEST))))
 
     @property
     def _may_be_late(self) -> bool:

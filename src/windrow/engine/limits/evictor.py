@@ -175,16 +175,16 @@ class Evictor(Stateful):
         if self.ranking.importance:
             self.ranking.importance.end_sub_batch(views)
         self.ranking.end_sub_batch(views, self._held(windows).budget)
-        spent: list[Array | None] = [self.ranking.exhausted(view) for view in views]
+        exhausted: list[Array | None] = [self.ranking.exhausted(view) for view in views]
         if over:
             # Displaced rows join nothing more, so they go before any row of value.
-            spent = [windows.removable(stream, mask) for stream, mask in enumerate(spent)]
+            exhausted = [windows.removable(stream, mask) for stream, mask in enumerate(exhausted)]
         # What a row frees is an average: spare capacity and segments are freed in steps, so there may be a
         # rest.
         for _ in range(_TRIES):
-            if not self._evict_excess(windows, spent):
+            if not self._evict_excess(windows, exhausted):
                 break
-            spent = [None] * len(views)
+            exhausted = [None] * len(views)
         if self.limit.kind == "bytes" and sum(window.nbytes for window in windows) > self.limit.size:
             for window in windows:
                 window.shrink()
@@ -252,16 +252,16 @@ class Evictor(Stateful):
     def _held(self, windows: Windows) -> MemoryUsage:
         return MemoryUsage(windows, self.limit, self._groups)
 
-    def _evict_excess(self, windows: Windows, spent: Sequence[Array | None]) -> bool:
-        """Evict the `spent` rows (masks) in any case, and the lowest priorities as far as the limit requires;
-        return whether any row was evicted."""
+    def _evict_excess(self, windows: Windows, exhausted: Sequence[Array | None]) -> bool:
+        """Evict the `exhausted` rows (masks) in any case, and the lowest priorities as far as the limit
+        requires; return whether any row was evicted."""
         held = self._held(windows)
         wanted, costs = held.excess, held.freed_by_a_row
-        if max(wanted) <= 0 and all(mask is None for mask in spent):
+        if max(wanted) <= 0 and all(mask is None for mask in exhausted):
             return False
         gone = [
             np.zeros(len(window), bool) if mask is None else mask.copy()
-            for window, mask in zip(windows, spent, strict=True)
+            for window, mask in zip(windows, exhausted, strict=True)
         ]
         freed = [cost * np.count_nonzero(mask) for cost, mask in zip(costs, gone, strict=True)]
         groups = zip(wanted, self._groups, strict=True)

@@ -20,7 +20,7 @@ from windrow.planning.bound_query import BoundQuery
 Array = np.ndarray
 ROWS = 3
 SMALLEST_UNIT = 1e-6
-SETTLED = 1 / 16
+STEADY = 1 / 16
 """Rates are reliable once this fraction of the longest window has passed."""
 
 
@@ -96,7 +96,7 @@ class KeyRates(Stateful):
     @property
     def settled(self) -> bool:
         """Whether rates are averaged over enough of a window to be reliable."""
-        return self.seconds >= SETTLED * max(self._spans)
+        return self.seconds >= STEADY * max(self._spans)
 
     def rates(self, view: WindowView, rows: Array | slice = slice(None)) -> Array:
         """Expected results per second of each row of the view, or of some of them."""

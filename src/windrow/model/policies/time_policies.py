@@ -96,7 +96,7 @@ class Harvesting(TimePolicy):
     shredding_fraction: float = setting(
         number("a fraction from 0 to below 1", lambda n: 0 <= n < 1),
         "Fraction of the rows that probe an even sample of everything instead (window shredding). Their "
-        "results teach the lags between streams and measure the recall. With 1 no row would be left to "
+        "results show the lags between streams and the recall. With 1 no row would be left to "
         "harvest.",
         default=0.1,
     )
@@ -149,7 +149,7 @@ class Harvesting(TimePolicy):
         if parts > MOST_BASIC_WINDOWS:
             raise QueryError(
                 f"basic windows of {format_duration(basic)} cut the window of "
-                f"{format_duration(max(spans))} into {parts:,} parts; keeping account of more than "
+                f"{format_duration(max(spans))} into {parts:,} parts; tracking more than "
                 f"{MOST_BASIC_WINDOWS} takes longer than it saves, so use at least "
                 f"{format_duration(-(-max(spans) // MOST_BASIC_WINDOWS))}",
                 Option("basic_window"),
