@@ -17,8 +17,9 @@ from windrow.planning.bound_query import BoundQuery
 from windrow.planning.levels import ShapePlan
 
 Array = np.ndarray
-FLAGS = "flags"
-"""The window column that holds the flags."""
+FLAGS = "row_flags"
+"""The window column that holds the flags. (In earlier states it is called "flags", and its bits have another
+order: it is computed again.)"""
 WHOLE = 1
 """The row can be in a result that has a row of every stream."""
 PASSED = 2
@@ -34,7 +35,9 @@ def column_flags(bound: BoundQuery, stream: int, columns: Iterable[JoinColumn]) 
 
 
 def _column_bits(bound: BoundQuery, stream: int) -> dict[str, int]:
-    return {w.name: 1 << (_FIRST_COLUMN + k) for k, w in enumerate(bound.join_columns[stream])}
+    # By name: flags are stored, and must not depend on the order in which a plan finds the columns.
+    names = sorted(column.name for column in bound.join_columns[stream])
+    return {name: 1 << (_FIRST_COLUMN + k) for k, name in enumerate(names)}
 
 
 class RowFlags:
