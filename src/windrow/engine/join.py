@@ -245,7 +245,7 @@ class Join(Stateful):
             times = [a.rows.ts for a in arrivals if len(a.rows)]
             first = min((int(ts[0]) for ts in times), default=now)
             self.evictor.begin_sub_batch(self.windows, sum(map(len, times)), first, now)
-        threads = self._threads.worth(sum(len(a.rows) for a in arrivals))
+        threads = self._threads.suited_to(sum(len(a.rows) for a in arrivals))
         threads.each(self.windows.stage, range(len(arrivals)), arrivals, places)
         starts = []
         few: list[Found] = []
@@ -258,7 +258,7 @@ class Join(Stateful):
                 self.evictor.arrived(self.windows, stream, start)
             if self.outer is not None:
                 yield from self._decided(self.outer.arrived(stream, start))
-            threads = self._threads.worth(self.windows[stream].end - start)
+            threads = self._threads.suited_to(self.windows[stream].end - start)
             yield from threads.map(call, self._results(stream, start, threads, controller, few))
         if few and len(results := self._affordable(few, controller)):
             yield from self.sink.add(self.windows, results, None)

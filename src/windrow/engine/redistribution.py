@@ -176,14 +176,14 @@ def _stream(
     ranks = old_ranks(olds, stream)
     held = [old.streams[stream] for old in olds]
     time = list(olds[0].head["query"]["streams"].values())[stream]["time"]
-    waiting = []
+    buffered: list[pa.RecordBatch] = []
     for partition, each in enumerate(held):
         for batch in each.buffered:
             here, given = moves.rows(partition, stream, batch.drop_columns(CALL), ranks)
-            waiting.append(batch.filter(pa.array(here & given)))
-    buffered: list[pa.RecordBatch] = []
-    if any(batch.num_rows for batch in waiting):
-        rows = pa.concat_batches(waiting)
+            if len(rows := batch.filter(pa.array(here & given))):
+                buffered.append(rows)
+    if buffered:
+        rows = pa.concat_batches(buffered)
         buffered = [rows.take(pa.array(np.argsort(event_times(rows.column(time)), kind="stable")))]
     taken = [_taken(old, stream, partition, moves, ranks) for partition, old in enumerate(olds)]
     giving = [each for each in taken if each is not None and each.rows.num_rows]

@@ -250,8 +250,8 @@ class JoinRunner:
     def plan(self) -> Plan | None:
         """The current plan; None until all schemas are known."""
         plan = self.join.plan if self.join else None
-        shedder = self.join.load_shedder if self.join else None
-        return replace(plan, harvest=shedder.harvest) if plan and shedder else plan
+        load_shedder = self.join.load_shedder if self.join else None
+        return replace(plan, harvest=load_shedder.harvest) if plan and load_shedder else plan
 
     @property
     def work(self) -> tuple[int, int]:

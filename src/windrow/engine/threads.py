@@ -57,7 +57,7 @@ class Threads:
         for _ in self.map(lambda arguments: [work(*arguments)], zip(*columns, strict=True)):
             pass
 
-    def worth(self, rows: int) -> Threads:
+    def suited_to(self, rows: int) -> Threads:
         """The threads for work on this many rows: one if they are few."""
         return self if rows >= LEAST_ROWS else ONE_THREAD
 

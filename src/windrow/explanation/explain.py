@@ -283,10 +283,14 @@ def _of_runner(
 
 def _model(join: Join) -> HarvestModel | None:
     """The learned model of work and results, if there is one."""
-    shedder = join.load_shedder
-    if shedder is None or shedder.statistics.sub_batches == 0 or not all(len(w) for w in join.windows):
+    load_shedder = join.load_shedder
+    if (
+        load_shedder is None
+        or load_shedder.statistics.sub_batches == 0
+        or not all(len(w) for w in join.windows)
+    ):
         return None
-    return shedder.model(join.windows)
+    return load_shedder.model(join.windows)
 
 
 def _with_learned_costs(plan: Plan, model: HarvestModel, policy: TimePolicy, throttle: float | None) -> Plan:

@@ -144,8 +144,8 @@ class StoredJoin:
                 assert held.schema is not None
                 segments = [payload.rows for payload in held.segments]
                 window = pa.Table.from_batches(segments, held.schema).slice(held.skip)
-                waiting = [pa.Table.from_batches([batch.drop_columns(CALL)]) for batch in held.buffered]
-                rows = pa.concat_tables([window, *waiting]).combine_chunks()
+                buffered = [pa.Table.from_batches([batch.drop_columns(CALL)]) for batch in held.buffered]
+                rows = pa.concat_tables([window, *buffered]).combine_chunks()
                 if moves is not None and rows.num_rows:
                     ranks = old_ranks(stored, stream)
                     given = [moves.rows(partition, stream, b, ranks)[1] for b in rows.to_batches()]

@@ -113,12 +113,12 @@ class Admitter(Stateful):
         total = float(self._totals.sum())
         return float((self._totals**2).sum()) / total if total else 0.0
 
-    def quality(self, known: Quality, lost: bool) -> Quality:
+    def quality(self, known: Quality, dropped: bool) -> Quality:
         """Account for rows not admitted. Their loss multiplies with the loss for lack of memory."""
-        if not lost and not self.partial:
+        if not dropped and not self.partial:
             return known
         known = thinned(known, self.results, self.max_weight, True)
-        if (lost and self.units_with_results < HANDFUL) or (self.partial and self.finders < HANDFUL):
+        if (dropped and self.units_with_results < HANDFUL) or (self.partial and self.finders < HANDFUL):
             return replace(known, recall_low=0.0, recall_high=1.0)
         return known
 

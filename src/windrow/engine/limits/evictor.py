@@ -60,8 +60,8 @@ class Evictor(Stateful):
         self._whole = limit
         """The query's limit."""
         self.ranking: Ranking = make_ranking(policy, bound)
-        watches = policy.monitor_fraction > 0 and not self.ranking.samples
-        self.monitor = LossMonitor(len(bound.schemas)) if watches else None
+        monitors = policy.monitor_fraction > 0 and not self.ranking.samples
+        self.monitor = LossMonitor(len(bound.schemas)) if monitors else None
         self._row_state: RowState = (
             *(((MONITOR_SLOT, np.int32),) if self.monitor else ()),
             *self.ranking.row_state,
@@ -204,8 +204,8 @@ class Evictor(Stateful):
     @property
     def _idle(self) -> bool:
         """Whether this sub-batch has nothing to learn and no monitored rows."""
-        watching = self.monitor is not None and self.monitor.active
-        return not self._learn_stride and self.ranking.can_skip_sub_batches and not watching
+        monitoring = self.monitor is not None and self.monitor.active
+        return not self._learn_stride and self.ranking.can_skip_sub_batches and not monitoring
 
     def _plan_learning(self, windows: Windows, rows: int) -> tuple[int, bool]:
         """The stride of rows to learn from (0 for none), and whether to learn stream-wide statistics.
@@ -320,15 +320,15 @@ class Evictor(Stateful):
         """Add to the masks `evicted` the lowest-priority rows of a group that together free what is needed.
         Monitored rows among them stay as shadow rows; rows already `gone` are skipped."""
         ends = np.cumsum([0, *map(len, views)]).tolist()
-        rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
+        priority, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
-            seen, cost, own = monitored[view.stream], costs[view.stream], rank[begin:end]
+            seen, cost, own = monitored[view.stream], costs[view.stream], priority[begin:end]
             own[:] = self.ranking.priorities(view)
             if self.ranking.priority_per_byte and len(views) > 1 and self.limit.kind == "bytes":
                 own /= cost
             out = (gone[view.stream], seen.rows, seen.shadow, seen.leaving)
             exclude_rows(*out, cost, own, frees[begin:end])
-        mark_lowest(rank, frees, needed, low)
+        mark_lowest(priority, frees, needed, low)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
             seen, mine = monitored[view.stream], low[begin:end]
             self.fairness.add_evicted(view.stream, *age_moments(mine, view.ts, view.now))

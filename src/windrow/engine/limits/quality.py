@@ -66,8 +66,8 @@ def _overflowed(known: Quality, admitted: float) -> Quality:
 
 
 def harvested(known: Quality, missed: MissedResults, conserved: bool) -> Quality:
-    """Combine results lost for lack of memory with those the harvest did not look for. Nothing is known about
-    rows evicted because the harvest does not probe them."""
+    """Combine results missed for lack of memory with those the harvest did not probe for. Nothing is known
+    about rows evicted because the harvest does not probe them."""
     if missed.rows == 0 and not conserved:
         return known
     if missed.unsampled_rows or conserved or missed.drawn < HANDFUL or isnan(known.recall):
@@ -75,8 +75,8 @@ def harvested(known: Quality, missed: MissedResults, conserved: bool) -> Quality
     found, true = known.results_found, known.results_estimated + missed.results.estimated
     variance = known.results_variance + missed.results.variance
     max_weight = max(known.results_max_weight, missed.max_weight)
-    lost = known.results_estimated - found + missed.results.estimated
-    low, high = missed_interval(lost, variance, max_weight)
+    missing = known.results_estimated - found + missed.results.estimated
+    low, high = missed_interval(missing, variance, max_weight)
     return replace(
         known,
         recall=found / true if true else float("nan"),
@@ -88,11 +88,11 @@ def harvested(known: Quality, missed: MissedResults, conserved: bool) -> Quality
     )
 
 
-def thinned(known: Quality, sums: ResultSums, max_weight: float, lost: bool) -> Quality:
+def thinned(known: Quality, sums: ResultSums, max_weight: float, dropped: bool) -> Quality:
     """Scale by the mean weight of results among admitted rows; unknown before the first result."""
     found = sums.found
     if found == 0:
-        return _unknown(known) if lost else known
+        return _unknown(known) if dropped else known
     factor = sums.estimated / found
     true = known.results_estimated * factor
     spread = known.results_variance * factor**2 + sums.variance * (known.results_estimated / found) ** 2

@@ -83,13 +83,13 @@ class Decider(Stateful):
         if stream not in self.core:
             return
         for found in self._combinations(stream, start):
-            waiting = np.zeros(len(found), bool)
+            undecided = np.zeros(len(found), bool)
             for level in self._levels:
-                waiting |= level.possible(found.rows, len(found))
-            unmatched = found.where(~waiting)
+                undecided |= level.possible(found.rows, len(found))
+            unmatched = found.where(~undecided)
             if len(unmatched):
                 yield from self._decide(unmatched, 0)
-            found = found.where(waiting)
+            found = found.where(undecided)
             assert found.newest is not None and found.latest is not None
             numbers = {s: self._parts.windows[s].number(p) for s, p in found.rows.items()}
             self.parked = self.parked.plus(Parked(numbers, found.newest, found.latest))
@@ -113,9 +113,9 @@ class Decider(Stateful):
             return
         if self.plan.levels[0].level.role == "exists":
             yield PartialMatches({stream: pairs.rows[stream][first]})
-        waiting = np.ones(len(parked), bool)
-        waiting[at] = False
-        self.parked = self.parked.where(waiting)
+        stays = np.ones(len(parked), bool)
+        stays[at] = False
+        self.parked = self.parked.where(stays)
 
     def release(self, earliest: Sequence[int | None]) -> Iterator[PartialMatches]:
         """Decide the combinations that are complete when later rows are no older than `earliest`."""

@@ -69,11 +69,11 @@ class AgeRanking(Ranking):
     def priorities(self, view: WindowView) -> Array:
         ages = view.ages()
         # Of equals the oldest stay, so that rows of all ages are observed while little is known.
-        rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.window_length / 1e6))
+        priority = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.window_length / 1e6))
         if self.row_state:
             overdue = ages - view.row_state[RETENTION]
-            rank = np.where(overdue >= 0, -1.0 - overdue, rank)
-        return rank
+            priority = np.where(overdue >= 0, -1.0 - overdue, priority)
+        return priority
 
     def stream_models(self, views: Sequence[WindowView], budget: MemoryBudget) -> list[StreamModel] | None:
         one, rates = np.ones(1), [model.rate for model in self._learned.models]

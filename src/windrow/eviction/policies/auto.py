@@ -87,8 +87,8 @@ class AutoRanking(Ranking):
             self._stored = [False] * len(views)
 
     def priorities(self, view: WindowView) -> Array:
-        rank = self._fit(view.stream).priority(self._scores(view), view.ts, view.now)
-        return rank if self.importance is None else rank * self.importance.of(view)
+        priority = self._fit(view.stream).priority(self._scores(view), view.ts, view.now)
+        return priority if self.importance is None else priority * self.importance.of(view)
 
     def _fit(self, stream: int) -> MatchRateModel:
         learned = self._learned.models[stream]
