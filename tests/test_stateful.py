@@ -164,7 +164,8 @@ def test_the_importance_of_a_ranking_is_migrated(shed: type[Any]) -> None:
         if version == 1:
             own = dict(evictor["ranking"])
             importance = own.pop("importance")
-            evictor["ranking"] = own | {k: v for k, v in importance.items() if k != "is"}
+            before = {"_version_of": "_judged_by"}
+            evictor["ranking"] = own | {before.get(k, k): v for k, v in importance.items() if k != "is"}
             evictor["ranking"]["is"] = [own["is"][0], 1]
         restore(runner_of(operator), state)
         results.append((operator.process(rest), operator.metrics().quality))

@@ -124,6 +124,7 @@ class Join(Stateful):
         self.probes: list[Probe] = []
         """One per direction of the plan."""
         self._searches: list[IndexSearch] = []
+        self._of_outer = self.outer.searches if self.outer else []
         self._compared_before = 0
         self._counted_before = 0
         self.dropped = [0] * count
@@ -156,14 +157,12 @@ class Join(Stateful):
     @property
     def comparisons(self) -> int:
         """Rows compared so far."""
-        outer = self.outer.searches if self.outer else ()
-        return self._compared_before + sum(s.comparisons for s in (*self._searches, *outer))
+        return self._compared_before + sum(s.comparisons for s in self._searches + self._of_outer)
 
     @property
     def counted(self) -> int:
         """Rows scanned and pairs found so far by this object: the same in every attempt at a call."""
-        outer = self.outer.searches if self.outer else ()
-        return self._counted_before + sum(s.counted for s in (*self._searches, *outer))
+        return self._counted_before + sum(s.counted for s in self._searches + self._of_outer)
 
     def adopt(self, now: int, memory: bool, time: bool) -> None:
         """Show the policies of a limit on memory, or on time, rows that were stored before it applied, as if

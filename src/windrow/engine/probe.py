@@ -152,14 +152,14 @@ class Probe:
     def _complete(self, partials: PartialMatches) -> PartialMatches:
         """The results among matches that have passed the checks of all steps, some with a failure."""
         residuals = [residual for search in self.searches for residual in search.step.residuals]
-        return self._judged(residuals, self._inside(partials))
+        return self._checked(residuals, self._inside(partials))
 
     def holding(self, residuals: Sequence[Residual], partials: PartialMatches) -> PartialMatches:
         """The combinations on which conditions hold that no step checks. Rows may be missing."""
         run = _Run(FULL_WINDOWS)
         for residual in residuals:
             partials = partials.where(self._possible(residual, partials, run))
-        return self._judged(residuals, partials) if run.suspects else partials
+        return self._checked(residuals, partials) if run.suspects else partials
 
     def _check(self, condition: Condition, partials: PartialMatches) -> Array:
         pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.columns
@@ -179,7 +179,7 @@ class Probe:
         run.suspects = True
         return holds | failed_rows(failures, len(partials))
 
-    def _judged(self, residuals: Sequence[Residual], partials: PartialMatches) -> PartialMatches:
+    def _checked(self, residuals: Sequence[Residual], partials: PartialMatches) -> PartialMatches:
         """The combinations on which all conditions hold; those on which some fail are counted. On each of the
         given combinations every condition holds or fails."""
         found = np.ones(len(partials), bool)

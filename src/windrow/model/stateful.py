@@ -42,6 +42,8 @@ class Stateful:
     """Fields that are saved, in addition to those of base classes."""
     clocks: ClassVar[tuple[str, ...]] = ()
     """Saved fields that are event times or None."""
+    formerly: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """(name in earlier states, saved field): fields that have been renamed."""
     version: ClassVar[int] = 1
     """Raise it when fields change their meaning, and say in `migrated` what becomes of earlier ones."""
 
@@ -130,8 +132,10 @@ def _object(plain: Mapping[str, Any], arrays: Sequence[np.ndarray], into: Any) -
     name, version = plain["is"]
     # The object to restore into decides the class. Only values that did not exist before are found by name.
     cls: Any = type(into) if type(into).__name__ == name else _CLASSES.get(name)
+    names = {} if cls is None else dict(cls.formerly)
+    named = ((names.get(key, key), each) for key, each in plain.items() if key != "is")
     values: dict[str, Any] | None = {
-        key: decode(each, arrays, getattr(into, key, None)) for key, each in plain.items() if key != "is"
+        key: decode(each, arrays, getattr(into, key, None)) for key, each in named
     }
     if cls is None or version != cls.version:
         values = None if cls is None else cls.migrated(version, values)

@@ -49,6 +49,7 @@ CELLS = 64
 
 class Admitter(Stateful):
     version = 2
+    formerly = (("_chance", "_probability"),)
     saved = (
         "admitted", "results", "partial", "finders", "_totals", "_held", "_now", "_hot", "_since",
         "_probability", "_certain",
@@ -85,7 +86,7 @@ class Admitter(Stateful):
     @classmethod
     def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
         sums = [values.pop(name) for name in ("found", "true", "variance")]
-        return values | {"results": ResultSums.of(*sums), "_probability": values.pop("_chance")}
+        return values | {"results": ResultSums.of(*sums)}
 
     @property
     def thinned(self) -> bool:

@@ -52,9 +52,10 @@ _DECAY = 0.85
 
 class DeadlineController(Stateful):
     version = 3
+    formerly = (("_waiting", "_buffered"), ("_hopeless", "_unavoidable"))
     saved = (
         "z", "mean_throttle", "missed_deadlines", "costs", "_spent", "_done", "_interval_ends",
-        "_arrived", "_consumed", "_waiting", "_hopeless",
+        "_arrived", "_consumed", "_buffered", "_unavoidable",
     )  # fmt: skip
     clocks = ("_interval_ends",)
 
@@ -92,8 +93,8 @@ class DeadlineController(Stateful):
         self._interval_ends: int | None = None
         self._arrived = 0.0
         self._consumed = 0.0
-        self._waiting = 0
-        self._hopeless = 0
+        self._buffered = 0
+        self._unavoidable = 0
         """Calls in a row whose deadline could not be met."""
 
     @classmethod
@@ -118,7 +119,7 @@ class DeadlineController(Stateful):
         allowed = self.deadline.seconds(arrived) or LEAST_SECONDS
         self.budget = allowed if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
-        self._arrived -= self._waiting  # Rows that waited were counted on arrival.
+        self._arrived -= self._buffered  # Rows that waited were counted on arrival.
         self._throttled = 0.0
         if self.policy.plans_calls:
             self.z, self._paced = 1.0, False
@@ -190,7 +191,7 @@ class DeadlineController(Stateful):
     def end_call(self, buffered: int, newest: int | None, work: float = 1.0) -> None:
         """End the call with `buffered` rows buffered and event time at `newest`, processed or not. `work` is
         the fraction of the work done, apart from throttling."""
-        self._waiting = buffered
+        self._buffered = buffered
         self._arrived += self._rows_left
         done = self._rows - self._rows_left
         self.mean_throttle = min(self._throttled / done if done else 1.0, work)
@@ -205,8 +206,8 @@ class DeadlineController(Stateful):
         late = self.seconds > MISSED * self.budget > 0
         self.missed_deadlines += late
         unavoidable = (late and self.z <= MIN_USEFUL_THROTTLE and self._by_sub_batches) or short
-        self._hopeless = self._hopeless + 1 if unavoidable else 0
-        if self._hopeless == CALLS_TO_WARN:
+        self._unavoidable = self._unavoidable + 1 if unavoidable else 0
+        if self._unavoidable == CALLS_TO_WARN:
             what = f"storing rows alone takes longer than {self.budget:.3g} s; rows are dropped to hold it"
             if not short:
                 what = (

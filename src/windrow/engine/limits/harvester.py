@@ -62,7 +62,8 @@ ResultWeights = Callable[["Windows", "PartialMatches"], Array]
 
 
 class Harvester(Stateful):
-    version = 3
+    version = 2
+    formerly = (("_lags_fade", "_lags_decay"),)
     saved = (
         "missed", "calls", "statistics", "harvest", "_lags", "_lags_decay", "_basic_windows",
         "_max_useful_ages", "_chosen", "_curve",
@@ -95,8 +96,7 @@ class Harvester(Stateful):
         self._basic_windows: BasicWindows | None = None
         self._rng: np.random.Generator | None = None
         """Generator of this sub-batch, created on first use."""
-        self._z = 1.0
-        self._decay = 1.0
+        self._z, self._decay = 1.0, 1.0
         self._ages: list[tuple[AgeIntervals, ...]] = []
         self._chosen: tuple[int, int] | None = None
         """Sub-batch and event time of the last harvest; None if it belongs to another plan."""
@@ -111,8 +111,7 @@ class Harvester(Stateful):
 
     @classmethod
     def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
-        values["_lags_decay"] = values.pop("_lags_fade")
-        return values | ({"harvest": None, "_chosen": None, "_curve": None} if version == 1 else {})
+        return values | {"harvest": None, "_chosen": None, "_curve": None} if version == 1 else None
 
     def quality(self, known: Quality, dropped: bool, conserved: bool) -> Quality:
         admitter = None if self.calls is None else self.calls.admitter

@@ -31,6 +31,7 @@ CHARGES = CostFactors(lookup=0.1)
 
 class ProbeStatistics(Stateful):
     version = 2
+    formerly = (("_fade", "_pending_decay"),)
     saved = ("sub_batches", "_known", "_pending_decay", "_arrivals", "_now")
     clocks = ("_now",)
 
@@ -49,7 +50,7 @@ class ProbeStatistics(Stateful):
         time.seconds = values.pop("_seconds")
         arrivals = ArrivalRates(len(rows), steps=True)
         arrivals.restore({"_rows": rows, "_time": time})
-        return values | {"_arrivals": arrivals, "_pending_decay": values.pop("_fade")}
+        return values | {"_arrivals": arrivals}
 
     @property
     def selectivities(self) -> Selectivities:

@@ -294,6 +294,8 @@ class OuterJoin(Stateful):
         self._counts_rows = bound.query.counts_rows
         self._parts = parts
         self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
+        self.searches = [search for decider in self._deciders for search in decider.searches]
+        """Executed beside those of the plan."""
         self.shed = False
         """Whether any row was ever shed."""
 
@@ -301,11 +303,6 @@ class OuterJoin(Stateful):
     def steps(self) -> list[Step]:
         """Steps that the windows' indexes must serve in addition to the plan."""
         return [step for decider in self._deciders for step in decider.plan.steps]
-
-    @property
-    def searches(self) -> list[IndexSearch]:
-        """Executed beside those of the plan."""
-        return [search for decider in self._deciders for search in decider.searches]
 
     @property
     def probes_inner(self) -> bool:
@@ -335,17 +332,17 @@ class OuterJoin(Stateful):
     def arrived(self, stream: int, start: int) -> Iterator[Decided]:
         """Process new rows; yield results that nothing can change any more."""
         for decider in self._deciders:
-            yield from self._judged(decider, decider.arrived(stream, start))
+            yield from self._with_certainty(decider, decider.arrived(stream, start))
 
     def matched(self, found: PartialMatches) -> Iterator[Decided]:
         """Process results of the inner join; yield results that they decide."""
         for decider in self._deciders if self._pairwise else ():
-            yield from self._judged(decider, decider.matched(found))
+            yield from self._with_certainty(decider, decider.matched(found))
 
     def release(self, earliest: Sequence[int | None]) -> Iterator[Decided]:
         """Results that are decided when later rows of each stream are no older than `earliest`."""
         for decider in self._deciders:
-            yield from self._judged(decider, decider.release(earliest))
+            yield from self._with_certainty(decider, decider.release(earliest))
 
     def bounded(self, horizons: Sequence[int | None], seq: int) -> tuple[list[int | None], int]:
         """Expiry horizons, and the place up to which displaced rows go, lowered to keep the rows that parked
@@ -384,7 +381,7 @@ class OuterJoin(Stateful):
             for decider in self._deciders:
                 decider.evicted(stream, ~leaving)
 
-    def _judged(self, decider: Decider, found: Iterator[PartialMatches]) -> Iterator[Decided]:
+    def _with_certainty(self, decider: Decider, found: Iterator[PartialMatches]) -> Iterator[Decided]:
         for results in found:
             certain = decider.certain(results)
             decider.count(results, certain)

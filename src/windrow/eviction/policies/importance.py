@@ -114,7 +114,8 @@ class RecomputeSchedule(Stateful):
 
 class ImportanceRanking(Ranking):
     version = 2
-    saved = ("importance", "_schedule", "_arrivals", "_judged")
+    saved = ("importance", "_schedule", "_arrivals", "_importance_before")
+    formerly = (("_judged", "_importance_before"),)
     uses_results = True
     priority_per_byte = True
 
@@ -130,7 +131,7 @@ class ImportanceRanking(Ranking):
             with placed(Option("initial")):
                 self._initial = ImportanceFunction(policy.initial, bound)
         self._arrivals = ArrivalRates(len(bound.schemas))
-        self._judged = 0.0
+        self._importance_before = 0.0
         """Total importance of the results up to the last evaluation."""
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -148,8 +149,8 @@ class ImportanceRanking(Ranking):
         for view in views:
             self._arrivals.add(view.stream, view.new_count)
         self._arrivals.advance(views[0].elapsed, HALF_LIFE * max(view.window_length for view in views) / 1e6)
-        self._schedule.evaluated(self.importance.total - self._judged)
-        self._judged = self.importance.total
+        self._schedule.evaluated(self.importance.total - self._importance_before)
+        self._importance_before = self.importance.total
 
     def priorities(self, view: WindowView) -> Array:
         # If too few rows are mature, the oldest of the others are evicted.

@@ -28,8 +28,9 @@ MOST_VERSIONS = 100
 
 class RowImportance(Stateful):
     saved: ClassVar[tuple[str, ...]] = (
-        "total", "missing", "_given", "_versions", "_judged_by", "_now", "_sum", "_count",
+        "total", "missing", "_given", "_versions", "_version_of", "_now", "_sum", "_count",
     )  # fmt: skip
+    formerly = (("_judged_by", "_version_of"),)
     clocks = ("_now",)
     row_state: RowState = ((IMPORTANCE, np.float64),)
 
@@ -47,7 +48,7 @@ class RowImportance(Stateful):
         """Per function, the event time from which it is in effect (None: the start), and its plain values."""
         self._functions = [self._function(by)]
         """Those of `_versions`."""
-        self._judged_by = [0] * len(bound.schemas)
+        self._version_of = [0] * len(bound.schemas)
         """Per stream, the version by which its rows' importance was computed."""
         self._now: int | None = None
         self._sum, self._count = 0.0, 0
@@ -60,19 +61,19 @@ class RowImportance(Stateful):
         function, place = self._function(by), self._taking_effect(at)
         self._versions.insert(place, (at, by_to_plain(check_by(by))))
         self._functions.insert(place, function)
-        self._judged_by = [k if k < place else k + 1 for k in self._judged_by]
+        self._version_of = [k if k < place else k + 1 for k in self._version_of]
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView) -> None:
         if not self._follow(view, view.first_new):
-            self._judge(view, view.first_new, view.first_new)
+            self._compute(view, view.first_new, view.first_new)
 
     def on_results(self, found: ProbeResults) -> Array | None:
         """The importance of each result of a probe; None if all have the same."""
         for view in found.views:
             self._follow(view)
-        valued = self._functions[self._judged_by[0]].streams
+        valued = self._functions[self._version_of[0]].streams
         if not valued:
             self.total += len(found)
             return None
@@ -84,9 +85,9 @@ class RowImportance(Stateful):
     def end_sub_batch(self, views: Sequence[WindowView]) -> None:
         for view in views:
             self._follow(view)
-        done = min(self._judged_by)
+        done = min(self._version_of)
         self._versions, self._functions = self._versions[done:], self._functions[done:]
-        self._judged_by = [k - done for k in self._judged_by]
+        self._version_of = [k - done for k in self._version_of]
 
     # -- for rankings -------------------------------------------------------------------------------
 
@@ -102,7 +103,7 @@ class RowImportance(Stateful):
 
     def of(self, view: WindowView) -> Array:
         """The importance of each row of the view."""
-        if view.stream in self._functions[self._judged_by[view.stream]].streams:
+        if view.stream in self._functions[self._version_of[view.stream]].streams:
             return view.row_state[IMPORTANCE]
         return np.full(len(view), self.mean)
 
@@ -124,16 +125,16 @@ class RowImportance(Stateful):
         did. Rows from `new` on had no importance before."""
         now = self._now = view.now if self._now is None else max(self._now, view.now)
         newest = self._taking_effect(now) - 1
-        if newest == self._judged_by[view.stream]:
+        if newest == self._version_of[view.stream]:
             return False
-        if newest > max(self._judged_by):
+        if newest > max(self._version_of):
             self._sum, self._count = 0.0, 0
-        self._judged_by[view.stream] = newest
-        self._judge(view, 0, len(view) if new is None else new)
+        self._version_of[view.stream] = newest
+        self._compute(view, 0, len(view) if new is None else new)
         return True
 
-    def _judge(self, view: WindowView, start: int, new: int) -> None:
-        function = self._functions[self._judged_by[view.stream]]
+    def _compute(self, view: WindowView, start: int, new: int) -> None:
+        function = self._functions[self._version_of[view.stream]]
         if view.stream in function.streams and start < len(view):
             values, missing = function.of(view, start, new)
             view.row_state[IMPORTANCE][start:] = values
@@ -149,7 +150,7 @@ class RowImportance(Stateful):
             # The query was restarted with another importance: it applies to all rows and overrides earlier
             # control messages.
             values |= {"_given": self._given, "_versions": self._versions}
-            values |= {"_judged_by": [-1] * len(self._judged_by), "_sum": 0.0, "_count": 0}
+            values |= {"_version_of": [-1] * len(self._version_of), "_sum": 0.0, "_count": 0}
         super().restore(values)
         self._functions = [self._function(by) for _, by in self._versions]
 
@@ -160,4 +161,5 @@ class RowImportance(Stateful):
 
 def apart(values: dict[str, Any]) -> dict[str, Any]:
     """The state of a ranking of version 1, which held the fields of its importance as its own."""
-    return values | {"importance": {name: values.pop(name) for name in RowImportance.saved}}
+    before = {name: earlier for earlier, name in RowImportance.formerly}
+    return values | {"importance": {n: values.pop(before.get(n, n)) for n in RowImportance.saved}}
