@@ -28,13 +28,13 @@ class DecayedTime(Stateful):
 
     def __init__(self, steps: bool = False) -> None:
         self.seconds = 0.0
-        self._steps = steps
+        self.steps = steps
 
     def advance(self, seconds: float, half_life: float, counted: float | None = None) -> float:
         """Advances time. Only the last `counted` seconds of it were observed (None: all). Returns the factor
         by which every count decays."""
         decay = 0.5 ** (seconds / half_life)
-        if self._steps:
+        if self.steps:
             self.seconds = self.seconds * decay + seconds
             return float(decay)
         # Time decays while it passes: this integrates the decaying weight over the observed time.
@@ -55,7 +55,6 @@ class ArrivalRates(Stateful):
         self._new_rows = [0] * streams
         """Rows since the last call of `advance`."""
         self._time = DecayedTime(steps)
-        self._steps = steps
 
     def add(self, stream: int, rows: int) -> None:
         self._new_rows[stream] += rows
@@ -63,12 +62,12 @@ class ArrivalRates(Stateful):
     def advance(self, seconds: float, half_life: float) -> float:
         """Event time passes, in which the rows added since the last call arrived. Returns the factor by which
         earlier rows decay."""
-        if seconds <= 0 and not self._steps:
+        if seconds <= 0 and not self._time.steps:
             return 1.0
         before = self._time.seconds
         decay = self._time.advance(seconds, max(half_life, 1e-6))
         # Without steps, rows are assumed to have arrived evenly over the time, and decay as it does.
-        kept = 1.0 if self._steps else (self._time.seconds - before * decay) / seconds
+        kept = 1.0 if self._time.steps else (self._time.seconds - before * decay) / seconds
         self._rows = [old * decay + new * kept for old, new in zip(self._rows, self._new_rows, strict=True)]
         self._new_rows = [0] * len(self._rows)
         return decay
@@ -99,38 +98,30 @@ class ArrivalRates(Stateful):
 class WindowDemand(Stateful):
     """Number of rows in complete windows, from recent arrival rates."""
 
-    saved = ("_rates", "_spans")
+    saved = ("rates", "_spans")
+    formerly = (("_rates", "rates"),)
 
     def __init__(self, bound: BoundQuery) -> None:
         self._windows: list[Window] = [stream.window for stream in bound.query.streams.values()]
-        self._rates = ArrivalRates(len(self._windows))
+        self.rates = ArrivalRates(len(self._windows))
         self._spans = [0.0] * len(self._windows)
 
     def on_arrival(self, view: WindowView) -> None:
         self._spans[view.stream] = view.window_length / 1e6
-        self._rates.add(view.stream, view.new_count)
+        self.rates.add(view.stream, view.new_count)
 
     def end_sub_batch(self, views: Sequence[WindowView]) -> None:
-        self._rates.advance(views[0].elapsed, HALF_LIFE * max(self._spans))
-
-    @property
-    def known(self) -> bool:
-        """Whether any time has passed, so that there are rates."""
-        return self._rates.known
-
-    def rate(self, stream: int) -> float:
-        """Rows per second."""
-        return self._rates.rate(stream)
+        self.rates.advance(views[0].elapsed, HALF_LIFE * max(self._spans))
 
     def span(self, stream: int) -> float:
         """Seconds a row stays in a complete window."""
-        window = self._windows[stream]
-        if window.kind == "rows" and self.rate(stream) > 0:
-            return window.size / self.rate(stream)
+        window, rate = self._windows[stream], self.rates.rate(stream)
+        if window.kind == "rows" and rate > 0:
+            return window.size / rate
         return self._spans[stream]
 
     def rows(self, view: WindowView, weights: Callable[[WindowView], Array]) -> float:
         """Rows of a complete window; for a row window per key, the rows that the held ones represent."""
         if self._windows[view.stream].kind == "rows per key":
             return float(weights(view).sum())
-        return self.rate(view.stream) * self.span(view.stream)
+        return self.rates.rate(view.stream) * self.span(view.stream)

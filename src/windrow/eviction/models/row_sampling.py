@@ -177,7 +177,7 @@ class Sampler(Stateful):
     def end_sub_batch(self, views: Sequence[WindowView]) -> bool:
         """A sub-batch ends; returns whether rates are known."""
         self.demand.end_sub_batch(views)
-        return self.demand.known
+        return self.demand.rates.known
 
     def revision_due(self, views: Sequence[WindowView], budget: MemoryBudget) -> bool:
         """Whether probabilities are to be revised at the end of this sub-batch."""

@@ -163,8 +163,8 @@ class ClusterRanking(Ranking):
         for s in range(len(self._aliases)):
             sizes = self._recent_sizes(s)
             if len(sizes):
-                whole += demand.rate(s) * float(sizes.mean())
-                part += demand.rate(s) * float((sizes * self._probabilities(sizes, s)).mean())
+                whole += demand.rates.rate(s) * float(sizes.mean())
+                part += demand.rates.rate(s) * float((sizes * self._probabilities(sizes, s)).mean())
         return part / whole if whole > 0 else 1.0
 
     def _probabilities(self, sizes: Array, stream: int) -> Array:
