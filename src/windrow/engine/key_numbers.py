@@ -97,6 +97,11 @@ class KeyNumbers(Stateful):
         counts = np.concatenate([self.counts, others.counts])
         self.restore({"counts": counts, "_keys": keys, "_values": self._values + others._values})
 
+    def dump(self) -> dict[str, Any]:
+        # As one batch: each call with new keys has added one.
+        self._values = [pa.concat_batches(self._values)] if self._values else []
+        return super().dump()
+
     def restore(self, values: dict[str, Any]) -> None:
         super().restore(values)
         self._table = np.empty(0, np.int64)  # filled with the next keys
