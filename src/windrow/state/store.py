@@ -91,6 +91,10 @@ class StateStore:
             return found
         if base_file(self.partition, version.batch, version.run) not in markers.names:
             self._propose(found[0])
+        elif len(found) == 1 and not self.storage.local:
+            # What the file names was committed before the file was left, and an object store lists the file
+            # first (`p3.<run>.base`, `p3.r1.<run>...`). So it is this attempt, and needs no request to know.
+            return found
         path = self._base_path(version)
         chosen = CommitMarker.parse(self.storage.read(path).to_pybytes().decode(errors="replace"))
         return found[:1] if chosen is None else [chosen]
