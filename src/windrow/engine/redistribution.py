@@ -27,7 +27,7 @@ from windrow.engine.outer.redistribution import GIVEN_ELSEWHERE, NOT_HERE, REMED
 from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ
 from windrow.engine.rows import event_times
 from windrow.engine.source_partitions import latest
-from windrow.engine.state import CALL, COMPONENTS, State, StoredState, StreamState, assembled
+from windrow.engine.state import CALL, COMPONENTS, State, StoredState, StreamState, assembled, writer_named
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.model.join_kind import INNER
@@ -70,6 +70,11 @@ class _Taken:
 
 def redistributed(states: Sequence[State], moves: Moves) -> State:
     """The state of one new partition, from those of all old ones."""
+    with writer_named(states[0]):
+        return _redistributed(states, moves)
+
+
+def _redistributed(states: Sequence[State], moves: Moves) -> State:
     olds = [StoredState(state) for state in states]
     heads = [old.head for old in olds]
     _check_no_sample(heads)
