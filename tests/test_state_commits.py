@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyarrow import fs
@@ -15,10 +16,12 @@ from stored import log, store
 from windrow.engine.operator import runner_of
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture
-from windrow.state import CommitLog, QueryRun, Version
+from windrow.state import CommitLog, QueryRun, StateStore, Version
+from windrow.state import store as state_store
 from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.inspect import show, verify
 from windrow.state.storage import ArrowStorage, open_storage
+from windrow_bench.state_requests import CountedObjects
 
 NOTHING = capture(runner_of(wr.Operator(stored.QUERY, stored.schemas())))
 PARTITIONS = 3
@@ -253,3 +256,42 @@ def test_a_commit_is_refused_like_any_other_write(tmp_path: Path) -> None:
     shared = log(open_storage(str(tmp_path / "file")), PARTITIONS)
     with pytest.raises(wr.StateError, match="cannot write the record of run"):
         shared.begin(FIRST, 0)
+
+
+@pytest.mark.parametrize("proposed", ["by the attempt itself", "by a task of the next batch"])
+def test_tasks_agree_on_the_attempt_that_was_proposed_first(
+    root: object, proposed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a deadline. The attempt that commits later comes first by name."""
+
+    def base() -> list[str | None]:
+        held = store(root)
+        found = held.base(Version(0, FIRST), held.log.begin(FIRST, 1).markers, agreed=True)
+        return [marker.content for marker in found]
+
+    def commit(content: str) -> StateStore:
+        monkeypatch.setattr(state_store, "uuid4", lambda: SimpleNamespace(hex=content))
+        held = store(root)
+        held.log.check_metadata(fingerprint(stored.QUERY), first=True)
+        held.commit(held.log.begin(FIRST, 0).version, NOTHING, (0, None))
+        return held
+
+    first, later = "f" * 32, "0" * 32
+    attempt = commit(first)
+    if proposed == "by the attempt itself":
+        attempt.propose_base()
+    assert base() == [first]
+    commit(later).propose_base()
+    assert base() == [first]
+
+
+def test_a_proposed_attempt_takes_no_request_if_it_is_the_only_one() -> None:
+    root = CountedObjects()
+    held = store(root)
+    held.log.check_metadata(fingerprint(stored.QUERY), first=True)
+    held.commit(held.log.begin(FIRST, 0).version, NOTHING, (0, None))
+    held.propose_base()
+    markers = store(root).log.begin(FIRST, 1).markers
+    root.requests.clear()
+    assert store(root).base(Version(0, FIRST), markers, agreed=True) == markers.committed
+    assert not root.requests.total()

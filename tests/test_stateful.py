@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.dropper import Dropper
 from windrow.engine.limits.probe_statistics import ProbeStatistics
 from windrow.engine.operator import runner_of
+from windrow.engine.redistribution import redistributed
 from windrow.engine.shared.subscribers import Subscriber
 from windrow.engine.state import capture, restore
 from windrow.engine.watermarks import Watermarks
@@ -192,6 +194,8 @@ def test_a_state_says_who_wrote_it(monkeypatch):
     told = f"version 1 of Watermarks.* Windrow 9.9.9 wrote it, and this is Windrow {wr.__version__}"
     with pytest.raises(StateError, match=told):
         restore(runner_of(wr.Operator(query)), state)
+    with pytest.raises(StateError, match=told):
+        redistributed([state], SimpleNamespace(first=True, copied=False))
 
 
 def test_what_cannot_be_saved_is_named():

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -156,7 +156,16 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
                 f"fixed cost : {FEW} partitions, a worker each": costs[partitions, False] / costs[FEW, False],
             }
         )
-    return [*found, *(_large(large, console) for large in LARGE)]
+    return [*found, *(_large(large, console) for large in LARGE), _under_a_deadline(console)]
+
+
+def _under_a_deadline(console: Console) -> dict[str, Any]:
+    query = replace(_QUERY, deadline="1 second")
+    with console.status("under a deadline"):
+        places = {place: _requests(PARTITIONS[0], place, query=query) for place in PLACES}
+    return {"under a deadline, partitions": str(PARTITIONS[0])} | {
+        f"critical, windows {place}": asked.total for place, asked in places.items()
+    }
 
 
 def _large(rows: int, console: Console) -> dict[str, Any]:
@@ -181,13 +190,19 @@ class Requests:
         return sum(self.critical.values())
 
 
-def _requests(partitions: int, place: str, rows: int = 1, batches: tuple[int, int] | None = None) -> Requests:
+def _requests(
+    partitions: int,
+    place: str,
+    rows: int = 1,
+    batches: tuple[int, int] | None = None,
+    query: Query = _QUERY,
+) -> Requests:
     """In memory, over as many micro-batches as it takes until every partition has cleaned up once, unless
     numbers of `batches` are given. Elsewhere, every task runs in another worker than the one before it, with
     its own log of commits."""
     root, workers = CountedObjects(), [OperatorCache() for _ in range(partitions)]
     task = JoinTask(
-        query=_QUERY, schemas=(_SCHEMA, _SCHEMA), keys=(None, None), partitions=partitions,
+        query=query, schemas=(_SCHEMA, _SCHEMA), keys=(None, None), partitions=partitions,
         name="join", state="", parallel_tasks=partitions,
     )  # fmt: skip
     stays = place == PLACES[0]

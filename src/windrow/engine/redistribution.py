@@ -36,6 +36,7 @@ from windrow.engine.state import (
     StreamState,
     assembled,
     saved_windows,
+    writer_named,
 )
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
@@ -79,6 +80,11 @@ class _Taken:
 
 def redistributed(states: Sequence[State], moves: Moves) -> State:
     """The state of one new partition, from those of all old ones."""
+    with writer_named(states[0]):
+        return _redistributed(states, moves)
+
+
+def _redistributed(states: Sequence[State], moves: Moves) -> State:
     olds = [StoredState(state) for state in states]
     heads = [old.head for old in olds]
     _check_no_sample(heads)

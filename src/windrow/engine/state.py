@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +127,15 @@ def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()
 
 def restore_any(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
     """Like `restore`, for a query that has been checked."""
-    try:
+    with writer_named(state):
         _restore(runner, state, reached)
+
+
+@contextmanager
+def writer_named(state: State) -> Iterator[None]:
+    """Lets the error of a state with an unknown version say which Windrow wrote it."""
+    try:
+        yield
     except UnknownVersionError as error:
         wrote = state.metadata.get("windrow", "an earlier version")
         raise StateError(f"{error} Windrow {wrote} wrote it, and this is Windrow {this_version()}") from error

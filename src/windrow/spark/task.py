@@ -247,6 +247,8 @@ class JoinTask:
         )
         yield from results
         log.summaries.leave(start.version, arrived.partition, tracked)
+        if self._deadline is not None:
+            kept.store.propose_base()
         if (now.batch + arrived.partition) % COLLECTING == 0:
             kept.store.collect(start)
 

@@ -75,6 +75,8 @@ class StateStore:
         self._opened: dict[StoredPart, _Opened] = {}
         self._mapped: dict[str, Contents] = {}
         """Files of the version that were mapped."""
+        self._marker: CommitMarker | None = None
+        """Of the last commit."""
         self._written: str | None = None
         """The file of the last commit."""
         self._committed: dict[str, CommittedFiles] = {}
@@ -82,17 +84,34 @@ class StateStore:
 
     def base(self, version: Version, markers: CommitMarkers, agreed: bool = False) -> list[CommitMarker]:
         """The attempts at a version that a task may start from. If it must be `agreed`, all tasks of the next
-        micro-batch start from the same one, whatever is committed meanwhile: the first of them records which,
-        in a file that is not replaced."""
+        micro-batch start from the same one, whatever is committed meanwhile: a file that is not replaced
+        says from which. If no attempt has left it, the first of these tasks does."""
         found = markers.attempts(version, self.partition)
         if not agreed or not found:
             return found
-        name = base_file(self.partition, version.batch, version.run)
-        path = f"{self._join}/{COMMITS}/{name}"
-        if name not in markers.names:
-            self.storage.create(path, found[0].name.encode(), f"the base of batch {version.batch + 1}")
+        if base_file(self.partition, version.batch, version.run) not in markers.names:
+            self._propose(found[0])
+        elif len(found) == 1 and not self.storage.local:
+            # What the file names was committed before the file was left, and an object store lists the file
+            # first (`p3.<run>.base`, `p3.r1.<run>...`). So it is this attempt, and needs no request to know.
+            return found
+        path = self._base_path(version)
         chosen = CommitMarker.parse(self.storage.read(path).to_pybytes().decode(errors="replace"))
         return found[:1] if chosen is None else [chosen]
+
+    def propose_base(self) -> None:
+        """Lets all tasks of the next micro-batch start from what this store committed last, unless a file
+        says already from which attempt they do."""
+        assert self._marker is not None
+        self._propose(self._marker)
+
+    def _propose(self, marker: CommitMarker) -> None:
+        version = marker.version
+        what = f"the base of batch {version.batch + 1}"
+        self.storage.create(self._base_path(version), marker.name.encode(), what)
+
+    def _base_path(self, version: Version) -> str:
+        return f"{self._join}/{COMMITS}/{base_file(self.partition, version.batch, version.run)}"
 
     def manifest(self, version: Version, attempts: Sequence[CommitMarker] | None = None) -> Manifest:
         """The partition's manifest of a committed version: the first of these attempts that can be read.
@@ -208,7 +227,7 @@ class StateStore:
             commit.open(f"{self._join}/{marker.manifest}").write(sealed)
         if self.cache is not None:
             self.cache.put(marker.name.rpartition("/")[2], pa.py_buffer(sealed))
-        self._committed[marker.manifest] = CommittedFiles.of(manifest)
+        self._marker, self._committed[marker.manifest] = marker, CommittedFiles.of(manifest)
         if large and isinstance(self.storage, LocalStorage):
             trust(str(self.storage.directory / self._directory / file))
         self._catalog = PartCatalog(state.parts, parts, manifest.files, inline)
