@@ -25,7 +25,8 @@ def cost_line(seen: Any, learned: float, recent: int, most_fixed: float) -> tupl
     `learned` is the base that calls have shown, negative if none have. The fixed cost, pace * base, is at
     most `most_fixed` for the recent calls."""
     count = len(seen)
-    seconds, work = seen[:, 0], np.maximum(seen[:, 1], 1e-12)
+    # Copied, as the medians of values that are apart in memory would be one more kernel to compile.
+    seconds, work = seen[:, 0].copy(), np.maximum(seen[:, 1], 1e-12)
     third = count // 3
     if third >= 2:
         order = np.argsort(work)
