@@ -13,9 +13,11 @@ from numba import njit
 
 from windrow.kernels.harvest.tables import FITS, direction
 
-OUTPUT, OUTPUT_PER_COST, GAIN = np.int64(0), np.int64(1), np.int64(2)
-"""Metrics of a step: most output, most output per cost, most additional output per additional cost. Numba
-compiles a function again for a plain number as its argument."""
+OUTPUT, OUTPUT_PER_COST, GAIN = np.arange(3)
+"""Metrics of a step: most output, most output per cost, most additional output per additional cost."""
+_NONE: Any = np.int64(-1)
+"""No direction or hop. Of numpy's type, as the metrics are: a plain number is a type of its own to numba,
+which compiles what is called with it once more."""
 
 
 @njit(cache=True, inline="always")
@@ -65,7 +67,7 @@ def _best_step(
     tried again: costs only grow."""
     m, hops = chosen.shape
     cost, output, evaluated = costs.sum(), outputs.sum(), 0
-    best, at, on, at_cost, at_output = 0.0, np.int64(-1), np.int64(-1), 0.0, 0.0
+    best, at, on, at_cost, at_output = 0.0, _NONE, _NONE, 0.0, 0.0
     for i in range(m):
         started = chosen[i, 0] > 0
         for j in range(hops if started else 1):
@@ -124,7 +126,7 @@ def reverse(budget: float, metric: int, tables: Any, chosen: Any) -> int:
     evaluated = 0
     while costs.sum() > budget * FITS:
         cost, output = costs.sum(), outputs.sum()
-        best, at, on = -np.inf, np.int64(-1), np.int64(-1)
+        best, at, on = -np.inf, _NONE, _NONE
         for i in range(m):
             if chosen[i, 0] == 0:
                 continue
