@@ -25,8 +25,11 @@ $(READY): pyproject.toml lab/pyproject.toml scripts/install
 demo: $(READY) ## join generated auctions and bids, with progress and a summary
 	@$(BIN)/windrow demo
 
-test: lint ## lint, types, import rules and the tests, with one fault of each kind
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+test: $(READY) ## lint, types, import rules and the tests, with one fault of each kind
+	@told=$$(mktemp); $(MAKE) --no-print-directory lint >$$told 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal; tests=$$?; \
+	wait $$lint; linted=$$?; cat $$told; rm $$told; \
+	[ $$linted -eq 0 ] || echo "make lint failed: see above"; [ $$tests -eq 0 ] && exit $$linted; exit $$tests
 
 lint: $(READY) ## ruff, mypy and the import rules
 	@$(BIN)/ruff check src lab tests examples scripts

@@ -4,6 +4,7 @@ that kill drivers share. CONTRIBUTING.md says what is run where.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from math import inf
@@ -26,6 +27,8 @@ os.environ.setdefault(
     " -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))
+WITH_SPARK = {"spark_tools", "spark_runs", "pipelines", "pages"}
+"""Modules that start Spark for tests."""
 LATER = ("faults", "lab", "kafka")
 """Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -44,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     soak = config.getoption("--soak")
+    gc.disable()  # thousands of tests are collected, and all of them are kept
     settings.register_profile(
         "windrow",
         deadline=None,
@@ -95,14 +99,30 @@ def _in_time(request: pytest.FixtureRequest, time_is_up: float) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes minutes has a target of its own: make soak, make lab. In a soak kinds of random tests take
-    turns, so that none is left out when time is up."""
+    turns, so that none is left out when time is up. Otherwise tests on Spark come first: of several
+    processes the first then runs them, with one Java, while the others run those without."""
     if config.getoption("--soak"):
         items.sort(key=lambda item: item.callspec.params.get("block", 0) if hasattr(item, "callspec") else 0)
+    else:
+        items.sort(key=lambda item: not on_spark(item))
     off = [name for name in LATER if not config.getoption(f"--{name}")]
     later = [item for item in items if any(map(item.get_closest_marker, off))]
     if later:
         config.hook.pytest_deselected(items=later)
         items[:] = [item for item in items if item not in later]
+
+
+def on_spark(item: pytest.Item) -> bool:
+    """Whether this may start Spark: by the name of its file, or by what that imports."""
+    values = vars(item.getparent(pytest.Module).obj).values()
+    made_in = {value.__module__ for value in values if hasattr(value, "__module__")}
+    return "spark" in item.path.stem or not WITH_SPARK.isdisjoint(made_in)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the garbage collector need not look at it again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -125,15 +126,16 @@ SUMS = {"found": 3.0, "variance": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("part", "version", "before"),
+    ("make", "version", "before"),
     [
-        (Admitter(Units([["k"], ["k"]]), 0, 2), 1, SUMS | {"true": 7.0, "_chance": [0.5]}),
-        (Dropper(QUERY), 2, SUMS | {"estimated": 7.0}),
-        (MissedResults(), 1, {"count": 7.0, "variance": 2.0}),
+        (lambda: Admitter(Units([["k"], ["k"]]), 0, 2), 1, SUMS | {"true": 7.0, "_chance": [0.5]}),
+        (lambda: Dropper(QUERY), 2, SUMS | {"estimated": 7.0}),
+        (MissedResults, 1, {"count": 7.0, "variance": 2.0}),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=["Admitter", "Dropper", "MissedResults"],
 )
-def test_sums_of_results_are_migrated(part: Any, version: int, before: dict[str, Any]) -> None:
+def test_sums_of_results_are_migrated(make: Callable[[], Any], version: int, before: dict[str, Any]) -> None:
+    part = make()
     plain = {"is": [type(part).__name__, version]} | before
     restored = decode(plain, [], into=part)
     sums = restored.results

@@ -120,7 +120,7 @@ def _number(metric: str) -> int:
     """The number of a metric in the kernels."""
     if metric not in METRICS:
         raise QueryError(unknown("metric", metric, METRICS))
-    return METRICS[metric]
+    return int(METRICS[metric])
 
 
 _FUNCTIONS: tuple[Method, ...] = (

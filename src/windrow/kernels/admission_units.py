@@ -93,8 +93,14 @@ def finders(rows: Any) -> tuple[int, float]:
     """The number of rows that have results, and the sum of the squares of their result counts."""
     if len(rows) == 0:
         return 0, 0.0
-    first = rows.min()
-    each = np.zeros(rows.max() - first + 1)
+    first = last = rows[0]
+    for k in range(len(rows)):
+        first, last = min(first, rows[k]), max(last, rows[k])
+    each = np.zeros(last - first + 1)
     for k in range(len(rows)):
         each[rows[k] - first] += 1.0
-    return int(np.count_nonzero(each)), (each * each).sum()
+    found, squares = 0, 0.0
+    for k in range(len(each)):
+        found += each[k] > 0.0
+        squares += each[k] * each[k]
+    return found, squares

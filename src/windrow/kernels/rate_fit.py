@@ -1,7 +1,7 @@
 """Fits found to predicted results by score bin and age bin: a factor for each bin, and their interaction.
 
 The tables are small, about a thousand cells, and are fitted every few sub-batches: in numpy the overhead of
-calls would dominate.
+calls would dominate. Here arithmetic of whole arrays would take several times as long to compile as loops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ def _ratio(found: Any, expected: Any, known: int) -> Any:
     """found / expected, shrunk towards 1 by as much as chance explains. `known` degrees of freedom are used
     up by making the sums agree."""
     out = np.ones(len(found))
-    agree = found.sum() / max(expected.sum(), 1e-300)
+    all_found, all_expected = 0.0, 0.0
+    for k in range(len(found)):
+        all_found += found[k]
+        all_expected += expected[k]
+    agree = all_found / max(all_expected, 1e-300)
     chi2, seen = 0.0, 0
     for k in range(len(found)):
         wanted = expected[k] * agree
@@ -47,8 +51,11 @@ def _trend(found: Any, expected: Any, steep: int) -> Any:
     score_bins = len(found)
     out, best = np.ones(score_bins), -np.inf
     out[0] = (found[0] + PRIOR) / (expected[0] + PRIOR)
-    results = found[1:].sum()
-    if expected[1:].sum() <= 0:
+    results, total = 0.0, 0.0
+    for step in range(1, score_bins):
+        results += found[step]
+        total += expected[step]
+    if total <= 0:
         return out
     for k in range(-FINE * steep, FINE * steep + 1):
         power = k / FINE
@@ -71,25 +78,42 @@ def fit_rates(found: Any, predicted: Any, steep: int) -> Any:
     """Found over predicted results: by age bin, by score bin (a power of the score up to `steep`), and by
     both. There must be some results."""
     score_bins, age_bins = found.shape
-    results = found.sum()
-    mean, by_part, by_step = results / predicted.sum(), np.ones(age_bins), np.ones(score_bins)
-    found_by_part, found_by_step = found.sum(axis=0), found.sum(axis=1)
+    found_by_part, found_by_step = np.zeros(age_bins), np.zeros(score_bins)
+    results, total = 0.0, 0.0
+    for step in range(score_bins):
+        for part in range(age_bins):
+            found_by_part[part] += found[step, part]
+            found_by_step[step] += found[step, part]
+            results += found[step, part]
+            total += predicted[step, part]
+    mean, by_part, by_step = results / total, np.ones(age_bins), np.ones(score_bins)
     for _ in range(ROUNDS if score_bins > 1 else 1):
         expected = np.zeros(age_bins)
         for step in range(score_bins):
-            expected += mean * by_step[step] * predicted[step]
-        by_part = _ratio(found_by_part, expected, 1)
+            for part in range(age_bins):
+                expected[part] += mean * by_step[step] * predicted[step, part]
+        by_part = _ratio(found_by_part, expected, np.int64(1))
         if score_bins > 1:
             expected = np.zeros(score_bins)
             for step in range(score_bins):
-                expected[step] = mean * (predicted[step] * by_part).sum()
+                for part in range(age_bins):
+                    expected[step] += predicted[step, part] * by_part[part]
+                expected[step] *= mean
             by_step = _trend(found_by_step, expected, steep)
-    whole = predicted * by_part * by_step.reshape(score_bins, 1)
-    mean = results / whole.sum()
-    both = np.ones(found.shape)
+    seen, whole, total = np.empty(found.size), np.empty(found.size), 0.0
+    for step in range(score_bins):
+        for part in range(age_bins):
+            cell = step * age_bins + part
+            seen[cell] = found[step, part]
+            whole[cell] = predicted[step, part] * by_part[part] * by_step[step]
+            total += whole[cell]
+    mean = results / total
+    both = np.ones(found.size)
     if score_bins > 1:
-        both = _ratio(found.ravel(), mean * whole.ravel(), score_bins + age_bins - 1).reshape(found.shape)
-    return mean * by_part, by_step, both
+        whole *= mean
+        both = _ratio(seen, whole, score_bins + age_bins - 1)
+    by_part *= mean
+    return by_part, by_step, both.reshape(found.shape)
 
 
 @njit(cache=True, nogil=True)

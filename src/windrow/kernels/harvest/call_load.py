@@ -1,4 +1,7 @@
-"""Arithmetic of small plans that are made once a call, so that a plan costs less than what it saves."""
+"""Arithmetic of small plans that are made once a call, so that a plan costs less than what it saves.
+
+Here numpy's sorts and medians would take seconds to compile.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +23,51 @@ FEW = 4
 
 
 @njit(cache=True, nogil=True)
+def _order(values: Any) -> Any:
+    """The places of the values in ascending order, of equal ones the first first; for few values."""
+    order = np.arange(len(values))
+    for k in range(1, len(values)):
+        at = k
+        while at > 0 and values[order[at - 1]] > values[k]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = k
+    return order
+
+
+@njit(cache=True, nogil=True)
+def _median(values: Any) -> float:
+    order, half = _order(values), len(values) // 2
+    above = values[order[half]]
+    return above if len(values) % 2 else 0.5 * (values[order[half - 1]] + above)
+
+
+@njit(cache=True, nogil=True)
 def cost_line(seen: Any, learned: float, recent: int, most_fixed: float) -> tuple[float, float, float]:
     """(learned, base, pace) of  seconds = pace * (base + work),  from rows (seconds, work), the latest last.
     `learned` is the base that calls have shown, negative if none have. The fixed cost, pace * base, is at
     most `most_fixed` for the recent calls."""
     count = len(seen)
-    seconds, work = seen[:, 0], np.maximum(seen[:, 1], 1e-12)
+    seconds, work = seen[:, 0].copy(), seen[:, 1].copy()
+    for k in range(count):
+        work[k] = max(work[k], 1e-12)
     third = count // 3
     if third >= 2:
-        order = np.argsort(work)
+        order = _order(work)
         light, heavy = order[:third], order[count - third :]
-        least, most = np.median(work[light]), np.median(work[heavy])
-        risen = np.median(seconds[heavy]) - np.median(seconds[light])
+        least, most = _median(work[light]), _median(work[heavy])
+        risen = _median(seconds[heavy]) - _median(seconds[light])
         if most > VARIED * least:
             # If less work took longer, nearly all is fixed, as far as can be seen.
             learned = max(learned, most)
             if risen > 0.0:
-                learned = max(0.0, np.median(seconds[light]) * (most - least) / risen - least)
-    base = learned if learned >= 0.0 else USUALLY_FIXED * work.min()
-    took, done = np.median(seconds[-recent:]), np.median(work[-recent:])
+                learned = max(0.0, _median(seconds[light]) * (most - least) / risen - least)
+    base = learned if learned >= 0.0 else USUALLY_FIXED * min(work)
+    took, done = _median(seconds[-recent:]), _median(work[-recent:])
     if took > most_fixed:
         base = min(base, done * most_fixed / (took - most_fixed))
     paces = seconds[-recent:] / (base + work[-recent:])
-    return learned, base, np.median(paces) if count >= FEW else paces.min()
+    return learned, base, _median(paces) if count >= FEW else min(paces)
 
 
 @njit(cache=True, nogil=True)
@@ -53,15 +78,22 @@ def mostly_exceed(
     multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Durations are scaled to the
     work of a call that is predicted to take `predicted`. Calls that would be scaled by more than `most` are
     left out. A few calls of equal duration are no accident: they need to exceed `seconds` only slightly."""
-    scale = predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12)
-    took = (seen[:, 0] * scale)[scale <= most]
+    took, count = np.empty(len(seen)), 0
+    for k in range(len(seen)):
+        scale = predicted / max(fixed + pace * seen[k, 1], 1e-12)
+        if scale <= most:
+            took[count] = seen[k, 0] * scale
+            count += 1
     for i in range(len(evidence)):
-        calls = int(evidence[i, 0])
-        if len(took) >= calls and 2 * (took[-calls:] > evidence[i, 1] * seconds).sum() > calls:
+        calls, exceeding = int(evidence[i, 0]), 0
+        for k in range(max(count - calls, 0), count):
+            exceeding += took[k] > evidence[i, 1] * seconds
+        if count >= calls and 2 * exceeding > calls:
             return True
-    if len(took) < AGREEING:
+    if count < AGREEING:
         return False
-    least, longest = took[-AGREEING:].min(), took[-AGREEING:].max()
+    last = took[count - AGREEING : count]
+    least, longest = min(last), max(last)
     return least > ALIKE * seconds and longest < ALIKE**2 * least
 
 
@@ -85,11 +117,12 @@ def shares(held: Any, order: Any, above: float, below: float, hot: Any, rows: An
     combined, own = np.ones(units), np.zeros(units)
     typical = 1.0
     for i in range(streams):
-        mean = max(held[i].sum(), 1e-300) / units
-        typical *= mean
+        total = 0.0
         for u in range(units):
             combined[u] *= held[i, u]
             own[u] += held[i, u]
+            total += held[i, u]
+        typical *= max(total, 1e-300) / units
     own /= max(own.sum(), 1e-300)
     rows[0] = share[0] = 0.0
     for u in range(units):

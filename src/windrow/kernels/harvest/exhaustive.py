@@ -50,7 +50,8 @@ def exhaust(budget: float, sizes: Any, costs: Any, outputs: Any, best: Any) -> f
         for s in range(sizes[last]):
             if output + outputs[last, s] > most and cost + costs[last, s] <= limit:
                 most = output + outputs[last, s]
-                best[:] = at
+                for i in range(last):
+                    best[i] = at[i]
                 best[last] = s
         turn = last - 1
         while turn >= 0:

@@ -1,6 +1,7 @@
 """Greedy searches for harvest fractions (GrubJoin s. 5.1): upward, downward, and upward to the last fraction.
 
-Tables and settings are those of `tables`.
+Tables and settings are those of `tables`. Settings are copied in loops: assigning one array to another takes
+seconds to compile, for the message when their shapes differ.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from numba import njit
 
 from windrow.kernels.harvest.tables import FITS, direction
 
-OUTPUT, OUTPUT_PER_COST, GAIN = 0, 1, 2
+OUTPUT, OUTPUT_PER_COST, GAIN = np.arange(3)
 """Metrics of a step: most output, most output per cost, most additional output per additional cost."""
+_NONE: Any = np.int64(-1)
+"""No direction or hop. Of numpy's type, as the metrics are: a plain number is a type of its own to numba,
+which compiles what is called with it once more."""
 
 
 @njit(cache=True, inline="always")
@@ -44,7 +48,14 @@ def _raise_hop(i: int, hop: int, chosen: Any) -> None:
     if chosen[i, 0] > 0:
         chosen[i, hop] += 1
     else:
-        chosen[i] += 1
+        for j in range(chosen.shape[1]):
+            chosen[i, j] += 1
+
+
+@njit(cache=True)
+def _switch_off(i: int, chosen: Any) -> None:
+    for j in range(chosen.shape[1]):
+        chosen[i, j] = 0
 
 
 @njit(cache=True)
@@ -56,7 +67,7 @@ def _best_step(
     tried again: costs only grow."""
     m, hops = chosen.shape
     cost, output, evaluated = costs.sum(), outputs.sum(), 0
-    best, at, on, at_cost, at_output = 0.0, -1, -1, 0.0, 0.0
+    best, at, on, at_cost, at_output = 0.0, _NONE, _NONE, 0.0, 0.0
     for i in range(m):
         started = chosen[i, 0] > 0
         for j in range(hops if started else 1):
@@ -115,7 +126,7 @@ def reverse(budget: float, metric: int, tables: Any, chosen: Any) -> int:
     evaluated = 0
     while costs.sum() > budget * FITS:
         cost, output = costs.sum(), outputs.sum()
-        best, at, on = -np.inf, -1, -1
+        best, at, on = -np.inf, _NONE, _NONE
         for i in range(m):
             if chosen[i, 0] == 0:
                 continue
@@ -133,11 +144,12 @@ def reverse(budget: float, metric: int, tables: Any, chosen: Any) -> int:
                 if value > best:
                     best, at, on = value, i, j
         if at < 0:  # no single step saves anything
-            chosen[:] = 0
+            for i in range(m):
+                _switch_off(i, chosen)
             return evaluated
         chosen[at, on] -= 1
         if chosen[at, on] == 0:
-            chosen[at] = 0
+            _switch_off(at, chosen)
         costs[at], outputs[at] = direction(at, tables, chosen)
     return evaluated
 
@@ -159,12 +171,15 @@ def climb(budget: float, tables: Any, chosen: Any, used: Any) -> float:
         if i >= 0:
             part = min(1.0, max(0.0, (budget - costs.sum()) / more)) if more > 0.0 else 1.0
         if part < 1.0:
-            used[:] = chosen
+            for d in range(chosen.shape[0]):
+                for j in range(chosen.shape[1]):
+                    used[d, j] = chosen[d, j]
             if part > 0.0 and chosen[i, 0] > 0:
                 used[i, hop] += part
             elif part > 0.0:
-                used[i] = 1.0
                 used[i, 0] = part
+                for j in range(1, chosen.shape[1]):
+                    used[i, j] = 1.0
             return outputs.sum() + part * gain
         _raise_hop(i, hop, chosen)
         costs[i], outputs[i] = direction(i, tables, chosen)

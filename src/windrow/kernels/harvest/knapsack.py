@@ -36,9 +36,11 @@ def solve_knapsack(budget: float, near: bool, steps: int, tables: Any, chosen: A
     if hops > 2 or not certain:
         other = np.zeros((m, hops), np.int64)
         if not near:
-            other[:] = tables.counts
+            other = tables.counts.copy()
             reverse(budget, GAIN, tables, other)
         greedy(budget, GAIN, tables, other)
         if total(tables, other)[1] > total(tables, chosen)[1]:
-            chosen[:] = other
+            for i in range(m):
+                for j in range(hops):
+                    chosen[i, j] = other[i, j]
     return certain

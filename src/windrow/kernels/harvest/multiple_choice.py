@@ -165,7 +165,13 @@ def _search(
                     at -= 1
                 short[i, at], point[i, at] = lacks, p
                 left[i] += 1
-    order = np.argsort(left)
+    order = np.arange(m)
+    for k in range(1, m):  # sorted: there are few classes, and argsort takes a second to compile
+        at = k
+        while at > 0 and left[order[at - 1]] > left[k]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = k
     last = order[m - 1]
     place, spent, got, lacking = np.zeros(m, np.int64), np.zeros(m), np.zeros(m), np.zeros(m)
     depth, done = 0, 0

@@ -48,7 +48,7 @@ def build_frontier(rate: float, counts: Any, work: Any, fan: Any, budget: float,
         entering *= fan[j, 1]
     if entering <= 0.0:
         return 0
-    size = 1
+    size: Any = np.int64(1)  # plain 1 is a type of its own, for which numba would compile `_extend` again
     for j in range(hops - 1, -1, -1):
         size = _extend(j, hops, counts[j], work[j], fan[j], size, reach[j], frontier)
         if size == 0:
