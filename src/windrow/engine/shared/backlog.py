@@ -219,9 +219,9 @@ class BacklogScheduler:
         sizes, below = router.tiers.tier_sizes, sub_batch.done
         found: list[Mapping[int, Array]] = []
         for stream, probe in enumerate(self._probes):
-            first, end = _positions(windows, sub_batch, stream)
-            if first[stream] >= end[stream]:
+            if sub_batch.start[stream] == sub_batch.end[stream]:
                 continue
+            first, end = _positions(windows, sub_batch, stream)
             tiers = [_tier(windows, router, probe, sizes[k - 1], first, end) for k in (below, to) if k]
             scope = Slice(tiers[0] if below else None, tiers[-1], first, end)
             order = probe.direction.order[0]
@@ -303,10 +303,11 @@ def _tier(
     end: Sequence[int],
 ) -> Tier:
     """The windows of these sizes, as rows at these positions see them."""
-    counted = np.array([c is not None for c in windows.row_windows])
+    counted, floors = [c is not None for c in windows.row_windows], dict[int, Array]()
+    if not any(counted):
+        return Tier(sizes, floors)
     spans, arriving = np.where(counted, _ENDLESS, sizes), probe.direction.arriving
-    floors: dict[int, Array] = {}
-    if not counted.any() or probe.direction.order[0] != arriving:
+    if probe.direction.order[0] != arriving:
         return Tier(spans, floors)
     seq = windows[arriving].column(SEQ)[first[arriving] : end[arriving]]
     for stream, row_window in enumerate(windows.row_windows):
