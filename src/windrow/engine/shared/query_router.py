@@ -92,7 +92,9 @@ class QueryRouter:
         self._take(wanted)
 
     def _take(self, wanted: Mapping[str, Sequence[str]]) -> None:
-        self.columns = [(alias, name) for alias in self._bound.query.aliases for name in wanted.get(alias, ())]
+        self.columns = [
+            (alias, name) for alias in self._bound.query.aliases for name in wanted.get(alias, ())
+        ]
 
     # -- called by the join -------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class Subscriber(Stateful):
 
     def inside(self, newest: Array, held: Array) -> Array:
         """The results among `held` that fall into its time; `newest` holds the times of all, ascending."""
-        begun = self.since is None or not len(held) or newest[held[0]] >= self.since
+        begun = self.since is None or len(newest) == 0 or newest[0] >= self.since
         if begun and self.until is None:
             return held
         newest = newest[held]
