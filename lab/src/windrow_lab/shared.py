@@ -149,6 +149,8 @@ class ServedQueries:
     """Most rows of a stream at any moment that had arrived and were not finished."""
     held: int
     """Most results that some query could not have yet."""
+    usually_held: float
+    """The same on average over time."""
     done: SearchProgress
 
     @property
@@ -201,14 +203,17 @@ class SharedWorkload:
         releases: Iterator[Mapping[str, pa.Table]] = iter(())
         waiting = []
         pending = held = 0
+        held_seconds = 0.0
         done = op.progress
         for arrived, row in self.trace.row_by_row():
             while clock.after(done) < arrived:
                 pending = done.backlog_rows
+                began, before = clock.after(done), done.results_held
                 if next(releases, None) is None:
                     clock.wait_until(arrived)
                 done = op.progress
                 held = max(held, done.results_held)
+                held_seconds += before * (clock.after(done) - began)
                 if clock.after(done) <= arrived:
                     pending = done.backlog_rows
             releases = op.releases(row, arrived=arrived)
@@ -219,7 +224,9 @@ class SharedWorkload:
             held = max(held, op.progress.results_held)
         seen = [op.metrics().queries[f"q{number}"] for number in range(len(self.windows))]
         mean, most = ([getattr(q, f"response_{what}") or 0.0 for q in seen] for what in ("mean", "max"))
-        return ServedQueries(np.array(mean), np.array(most), self._most_waiting(waiting), held, op.progress)
+        usually = held_seconds / float(self.trace.arrived[-1] - self.trace.arrived[0])
+        most_waiting = self._most_waiting(waiting)
+        return ServedQueries(np.array(mean), np.array(most), most_waiting, held, usually, op.progress)
 
     def _most_waiting(self, waiting: Sequence[int]) -> int:
         """Of one stream, from the rows of both that wait at each arrival. These are always the last ones."""

@@ -4,7 +4,7 @@ Both are fractions of the join buffer of one stream, as in the paper: 600 s of i
 buffer, too, is that of one stream; the output buffer holds results of both. Arrivals are those of the
 experiments before: Poisson for the four mixes, and bursts of 5 for Small-Large. LWO is run beside: it has an
 input buffer too, and holds no results. The paper does not say how busy its machine was; here it is busy for
-half of the time.
+half of the time. Nor does it say whether a buffer is measured at its fullest, as here, or on average (S6').
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ROWS = {"full": 20_000, "quick": 600}
 SEEDS = {"full": 2, "quick": 1}
 JUDGED = ("swf", "greedy")
 LIMITS = {"input": 0.10, "output": 0.03}
+USUALLY = "output, on average"
 STREAMS = [*(("Poisson", mix) for mix in MIXES), ("bursts of 5", "Small-Large")]
 
 
@@ -53,6 +54,7 @@ def run(task: tuple[str, str, int, int]) -> list[Row]:
                 "seed": seed,
                 "input": served.waiting / (RATE * longest),
                 "output": served.held / (RATE * longest),
+                "output, on average": served.usually_held / (RATE * longest),
             }
         )
     return found
@@ -71,6 +73,9 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
                     max(most[s] for s in JUDGED) < limit,
                 )
             )
+        most = {s: _most(rows, arrivals, s, USUALLY) for s in SCHEDULES}
+        says = f"{arrivals}: on average over time the output buffer is below {LIMITS['output']:.0%} of it"
+        claims.append(Claim("S6'", says, most, max(most[s] for s in JUDGED) < LIMITS["output"]))
     return claims
 
 
@@ -91,7 +96,7 @@ def _most(rows: Sequence[Row], arrivals: str, schedule: str, what: str) -> float
 EXPERIMENT = Experiment(
     "shared-buffers",
     "What scheduling holds beyond the windows",
-    ("S6",),
+    ("S6", "S6'"),
     parameters,
     tasks,
     run,
