@@ -204,7 +204,7 @@ class SharedWorkload:
         op = clock.operator = wr.SharedOperator.restore(queries, self.filled, schedule, clock=clock)
         clock.wait_until(float(self.trace.arrived[0]))
         releases: Iterator[Mapping[str, pa.Table]] = iter(())
-        waiting = []
+        waiting: list[int] = []
         pending = held = 0
         held_seconds = 0.0
         done = op.progress
