@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -54,14 +55,16 @@ class ArrivalTrace:
             found[alias] = pa.table({"ts": times, "k": self.keys[own]})
         return found
 
-    def row_by_row(self) -> Iterator[tuple[float, dict[str, pa.Table]]]:
-        """Arrival and data of each row after the windows have filled."""
+    def at_once(self) -> Iterator[tuple[float, int, dict[str, pa.Table]]]:
+        """Arrival, number and data of the rows of a stream that come at one moment, after the windows have
+        filled."""
         rows = self.rows(self.first, len(self.times))
         at = dict.fromkeys("ab", 0)
-        for time, stream in zip(self.arrived.tolist(), self.streams[self.first :].tolist(), strict=True):
-            alias = "ab"[stream]
-            yield time, {alias: rows[alias].slice(at[alias], 1)}
-            at[alias] += 1
+        moments = zip(self.arrived.tolist(), self.streams[self.first :].tolist(), strict=True)
+        for (time, stream), same in groupby(moments):
+            alias, count = "ab"[stream], len(list(same))
+            yield time, count, {alias: rows[alias].slice(at[alias], count)}
+            at[alias] += count
 
 
 def poisson(rate: float, rows: int, longest: float, seed: int) -> ArrivalTrace:
@@ -149,6 +152,8 @@ class ServedQueries:
     """Most rows of a stream at any moment that had arrived and were not finished."""
     held: int
     """Most results that some query could not have yet."""
+    usually_held: float
+    """The same on average over time."""
     done: SearchProgress
 
     @property
@@ -193,33 +198,39 @@ class SharedWorkload:
         return op.progress
 
     def serve(self, schedule: str, costs: ServerCosts) -> ServedQueries:
-        """Hand over every row when it arrives. A unit of work is not interrupted (s. 3.2, steps 1 to 4)."""
+        """Hand over rows when they arrive. A unit of work is not interrupted (s. 3.2, steps 1 to 4)."""
         clock = ServerClock(costs)
         queries = _filling(self.windows, self.scans, "every 1 rows")
         op = clock.operator = wr.SharedOperator.restore(queries, self.filled, schedule, clock=clock)
         clock.wait_until(float(self.trace.arrived[0]))
         releases: Iterator[Mapping[str, pa.Table]] = iter(())
-        waiting = []
+        waiting: list[int] = []
         pending = held = 0
+        held_seconds = 0.0
         done = op.progress
-        for arrived, row in self.trace.row_by_row():
+        for arrived, count, rows in self.trace.at_once():
             while clock.after(done) < arrived:
                 pending = done.backlog_rows
+                began, before = clock.after(done), done.results_held
                 if next(releases, None) is None:
                     clock.wait_until(arrived)
                 done = op.progress
                 held = max(held, done.results_held)
+                held_seconds += before * (clock.after(done) - began)
                 if clock.after(done) <= arrived:
                     pending = done.backlog_rows
-            releases = op.releases(row, arrived=arrived)
+            releases = op.releases(rows, arrived=arrived)
             done = op.progress
-            pending += 1
-            waiting.append(pending)
+            waiting += range(pending + 1, pending + count + 1)
+            pending += count
         for _ in releases:
             held = max(held, op.progress.results_held)
         seen = [op.metrics().queries[f"q{number}"] for number in range(len(self.windows))]
         mean, most = ([getattr(q, f"response_{what}") or 0.0 for q in seen] for what in ("mean", "max"))
-        return ServedQueries(np.array(mean), np.array(most), self._most_waiting(waiting), held, op.progress)
+        seconds = float(self.trace.arrived[-1] - self.trace.arrived[0])
+        usually = held_seconds / seconds if seconds else 0.0
+        most_waiting = self._most_waiting(waiting)
+        return ServedQueries(np.array(mean), np.array(most), most_waiting, held, usually, op.progress)
 
     def _most_waiting(self, waiting: Sequence[int]) -> int:
         """Of one stream, from the rows of both that wait at each arrival. These are always the last ones."""

@@ -40,45 +40,47 @@ def _takes(ranks: Any, wanted: Any, r: int, o: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def count_taken(ranks: Any, wanted: Any, counts: Any) -> None:
-    """Counts the results of each output. `ranks[s, r]` are those of results, `wanted[o, s]` of outputs."""
-    for r in range(ranks.shape[1]):
-        for o in range(len(wanted)):
+def taken(ranks: Any, wanted: Any) -> Any:
+    """The results that each output takes, in order, one output after the other; and where each output's end.
+    `ranks[s, r]` are those of results, `wanted[o, s]` of outputs."""
+    outputs, results = len(wanted), ranks.shape[1]
+    ends = np.zeros(outputs, np.int64)
+    for o in range(outputs):
+        for r in range(results):
+            ends[o] += _takes(ranks, wanted, r, o)
+    ends = np.cumsum(ends)
+    found = np.empty(ends[-1], np.int64)
+    at = 0
+    for o in range(outputs):
+        for r in range(results):
             if _takes(ranks, wanted, r, o):
-                counts[o] += 1
+                found[at] = r
+                at += 1
+    return found, ends
 
 
 @njit(cache=True, nogil=True)
-def take(ranks: Any, wanted: Any, starts: Any, out: Any) -> None:
-    """Writes the results of each output, in order, one output after the other. `starts[o]` is the start of
-    output o and becomes its end."""
-    for r in range(ranks.shape[1]):
-        for o in range(len(wanted)):
-            if _takes(ranks, wanted, r, o):
-                out[starts[o]] = r
-                starts[o] += 1
-
-
-@njit(cache=True, nogil=True)
-def first_of_nested(ranks: Any, wanted: Any, out: Any) -> None:
-    """The first output that takes each result, for outputs that are nested."""
+def taken_by_nested(ranks: Any, wanted: Any) -> Any:
+    """As `taken`, for nested outputs: a result goes to the first that takes it and to all after it."""
     outputs, streams = wanted.shape
-    for r in range(ranks.shape[1]):
+    first = np.empty(ranks.shape[1], np.int64)
+    counts = np.zeros(outputs + 1, np.int64)
+    for r in range(len(first)):
         level = 0
         for s in range(streams):
             while level < outputs and ranks[s, r] > wanted[level, s]:
                 level += 1
-        out[r] = level
-
-
-@njit(cache=True, nogil=True)
-def take_nested(first: Any, starts: Any, out: Any) -> None:
-    """As `take`, for nested outputs: a result goes to its first output and to all after it."""
-    outputs = len(starts)
+        first[r] = level
+        counts[level] += 1
+    ends = np.cumsum(np.cumsum(counts)[:outputs])
+    found = np.empty(ends[-1], np.int64)
+    at = np.empty(outputs, np.int64)
+    at[0], at[1:] = 0, ends[:-1]
     for r in range(len(first)):
         for o in range(first[r], outputs):
-            out[starts[o]] = r
-            starts[o] += 1
+            found[at[o]] = r
+            at[o] += 1
+    return found, ends
 
 
 @njit(cache=True, nogil=True)

@@ -4,13 +4,13 @@ The machine is ample while the windows fill, so the throttle is open; then it ha
 of each stream, and over 20 s it is counted what part of the rows finds its buffer full. The throttle is
 adapted every 5 s, as in the paper.
 
-A variant, which no claim is judged by, is 200 rows/s on a machine 1.65 times as fast, on which without a
-buffer about 15 % of the rows are dropped: of these a buffer of 1 s holds a third.
+A variant (G9') is 200 rows/s on a machine 1.65 times as fast, on which without a buffer about 15 % of the
+rows are dropped: of these a buffer of 1 s holds a third.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -53,8 +53,8 @@ def measure(faster: float, rate: float, buffer: float, seed: int) -> Row:
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    lost = pivot([row for row in rows if row["faster"] == JUDGED], "rate", "buffer", of="dropped")
-    fewer = {buffer: 1 - lost[RATE][buffer] / lost[RATE][min(lost[RATE])] for buffer in PAPER}
+    by_machine = pivot(rows, "faster", "rate", "buffer", of="dropped")
+    lost = by_machine[JUDGED]
     return [
         Claim(
             "G9",
@@ -62,19 +62,26 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
             {f"{r:g} rows/s, {b:g} s": f"{part:.1%}" for r, by in lost.items() for b, part in by.items()},
             all(by[b] < by[a] for by in lost.values() for a, b in pairwise(sorted(by)) if by[a] > 0),
         ),
-        Claim(
-            "G9",
-            f"at {RATE:g} rows/s about 30 % fewer with buffers of 1 s, 50 % fewer with 2 s",
-            {f"{buffer:g} s": f"{part:.0%} fewer" for buffer, part in fewer.items()},
-            all(at_least_about(fewer[buffer], stated, 0.1) for buffer, stated in PAPER.items()),
-        ),
+        _fewer("G9", f"at {RATE:g} rows/s", lost[RATE]),
+        _fewer("G9'", f"at {RATE:g} rows/s on a machine {FASTER:g} times as fast", by_machine[FASTER][RATE]),
     ]
+
+
+def _fewer(claim: str, where: str, lost: Mapping[float, float]) -> Claim:
+    """By how much fewer rows are dropped than with the smallest buffer."""
+    fewer = {buffer: 1 - lost[buffer] / lost[min(lost)] for buffer in PAPER}
+    return Claim(
+        claim,
+        f"{where} about 30 % fewer with buffers of 1 s, 50 % fewer with 2 s",
+        {f"{buffer:g} s": f"{part:.0%} fewer" for buffer, part in fewer.items()},
+        all(at_least_about(fewer[buffer], stated, 0.1) for buffer, stated in PAPER.items()),
+    )
 
 
 EXPERIMENT = swept(
     "grubjoin-fig15",
     "Drops while the throttle adapts",
-    ("G9",),
+    ("G9", "G9'"),
     measure,
     full={
         "faster": (JUDGED, FASTER),
@@ -82,7 +89,7 @@ EXPERIMENT = swept(
         "buffer": (0.1, 0.5, 1.0, 1.5, 2.0),
         "seed": range(4),
     },
-    quick={"faster": JUDGED, "rate": RATE, "buffer": (0.1, 1.0, 2.0), "seed": range(2)},
+    quick={"rate": RATE, "buffer": (0.1, 1.0, 2.0), "seed": range(2)},
     where=lambda point: point["faster"] == JUDGED or point["rate"] == RATE,
     assess=assess,
     plot=Lines("buffer", "dropped", "series", xlabel="buffer, seconds of input", ylabel="part dropped"),

@@ -2,7 +2,8 @@
 
 Age model: the curve falls (DEC) in the first half of the run and rises (INC) in the second. Frequency model:
 at half time the values change places. Policies with the default half-life stand beside AGE with the first
-half's curve given, which learns nothing more, and PROB and AUTO that never forget.
+half's curve given, which learns nothing more, and PROB and AUTO that never forget. AUTO with a half-life
+of one window and half as many age bins shows how much it is slowness that AUTO is behind AGE by.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ FOLLOWS = {"age": ("AGE", "AGE, stopped", 2.0), "frequency": ("PROB", "PROB, nev
 
 def measure(model: str, windows: int, seed: int) -> list[Row]:
     span = windows * WINDOW
-    policies: dict[str, MemoryPolicy] = {"AUTO": Auto(), "AUTO, never forgets": Auto(half_life=NEVER)}
+    policies: dict[str, MemoryPolicy] = {
+        "AUTO": Auto(),
+        "AUTO, quick": Auto(half_life=1.0, age_bins=Auto.age_bins // 2),
+        "AUTO, never forgets": Auto(half_life=NEVER),
+    }
     if model == "age":
         trace = age_based([SHAPES["DEC"], SHAPES["INC"]], span, seed, (5, 25), WINDOW)
         first = N * SHAPES["DEC"] / SHAPES["DEC"].sum()

@@ -6,26 +6,19 @@ hold 100 rows a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from windrow_lab.experiment import Claim, Experiment, Row, Size
-from windrow_lab.shared import MIXES, ArrivalTrace, ServerCosts, SharedWorkload
+from windrow_lab.experiment import Claim, Row
+from windrow_lab.shared import MIXES, SCHEDULES, ArrivalTrace, ServerCosts, SharedWorkload
+from windrow_lab.sweep import swept
 
 WINDOWS = MIXES["Uniform"]
 RATE, BURST, LOOK = 100, 50, 1e-8
+SERVED = (*SCHEDULES, "alone")
 TITLES = {"lwo": "LWO, eq. 1", "swf": "SWF, eq. 2", "alone": "alone"}
-
-
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {"windows": WINDOWS, "rows/s": RATE, "burst": BURST, "seconds a look": LOOK}
-
-
-def tasks(size: Size) -> Sequence[str]:
-    return ["lwo", "swf", "greedy", "alone"]
 
 
 def formula(schedule: str, k: int) -> float:
@@ -38,23 +31,23 @@ def formula(schedule: str, k: int) -> float:
     return LOOK / 2 * (held[k] + 1 + (BURST - 1) * largest)
 
 
-def run(task: str) -> list[Row]:
+def measure(schedule: str) -> list[Row]:
+    """A row for each window."""
     held, costs = int(RATE * WINDOWS[-1]), ServerCosts(LOOK, 0.0)
     now = WINDOWS[-1] + 1.0
     times = np.append(now - np.arange(held, 0, -1) / RATE, np.full(BURST, now))
     streams = np.repeat([1, 0], [held, BURST])
     trace = ArrivalTrace(times, streams, np.zeros(len(times), np.int64), held)
-    if task == "alone":
+    if schedule == "alone":
         means = [SharedWorkload.of((w,), trace).serve("lwo", costs).average for w in WINDOWS]
     else:
-        means = SharedWorkload.of(WINDOWS, trace).serve(task, costs).mean.tolist()
+        means = SharedWorkload.of(WINDOWS, trace).serve(schedule, costs).mean.tolist()
     found: list[Row] = [
-        {"schedule": task, "window": window, "measured": mean}
-        for window, mean in zip(WINDOWS, means, strict=True)
+        {"window": window, "measured": mean} for window, mean in zip(WINDOWS, means, strict=True)
     ]
-    if task in TITLES:
+    if schedule in TITLES:
         for k, row in enumerate(found):
-            row["formula"] = formula(task, k)
+            row["formula"] = formula(schedule, k)
     return found
 
 
@@ -76,7 +69,7 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
 
 def plot(rows: Sequence[Row], figure: Figure) -> None:
     axes = figure.subplots()
-    for schedule in ("lwo", "swf", "greedy", "alone"):
+    for schedule in SERVED:
         mine = [r for r in rows if r["schedule"] == schedule]
         axes.plot([r["window"] for r in mine], [1e3 * r["measured"] for r in mine], "o-", label=schedule)
         if "formula" in mine[0]:
@@ -85,6 +78,14 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
     axes.legend()
 
 
-EXPERIMENT = Experiment(
-    "shared-fig3", "A burst of 50 rows: who waits for whom", ("S1",), parameters, tasks, run, assess, plot
+EXPERIMENT = swept(
+    "shared-fig3",
+    "A burst of 50 rows: who waits for whom",
+    ("S1",),
+    measure,
+    full={"schedule": SERVED},
+    quick={},
+    assess=assess,
+    plot=plot,
+    fixed={"windows": WINDOWS, "rows/s": RATE, "burst": BURST, "seconds a look": LOOK},
 )

@@ -7,37 +7,23 @@ rows after the windows have filled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
 from windrow_lab.averages import average
-from windrow_lab.experiment import Claim, Experiment, Row, Size
+from windrow_lab.experiment import Claim, Row
 from windrow_lab.shared import MIXES, SCHEDULES, SharedWorkload, poisson
+from windrow_lab.sweep import swept
 
 RATE, LOAD = 100.0, 0.5
-ROWS = {"full": 20_000, "quick": 600}
-SEEDS = {"full": 2, "quick": 1}
+FULL, QUICK = {"mix": tuple(MIXES), "rows": 20_000, "seed": range(2)}, {"rows": 600, "seed": 0}
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {"rows/s": RATE, "busy": LOAD, "rows": ROWS[size], "seeds": SEEDS[size], "mixes": MIXES}
-
-
-def tasks(size: Size) -> Sequence[tuple[str, int, int]]:
-    return [(mix, ROWS[size], seed) for mix in MIXES for seed in range(SEEDS[size])]
-
-
-def run(task: tuple[str, int, int]) -> list[Row]:
-    mix, rows, seed = task
-    return measure(mix, rows, seed, RATE, scans=False)
-
-
-def measure(mix: str, rows: int, seed: int, rate: float, scans: bool) -> list[Row]:
+def measure(rate: float, access: str, mix: str, rows: int, seed: int) -> list[Row]:
     """A row for each schedule and window."""
     windows = MIXES[mix]
-    workload = SharedWorkload.of(windows, poisson(rate, rows, windows[-1], seed), scans)
+    workload = SharedWorkload.of(windows, poisson(rate, rows, windows[-1], seed), access == "scan")
     costs = workload.costs(LOAD)
     found = []
     for schedule in SCHEDULES:
@@ -45,9 +31,7 @@ def measure(mix: str, rows: int, seed: int, rate: float, scans: bool) -> list[Ro
         for k, window in enumerate(windows):
             found.append(
                 {
-                    "mix": mix,
                     "schedule": schedule,
-                    "seed": seed,
                     "window": window,
                     "mean": float(served.mean[k]),
                     "most": float(served.most[k]),
@@ -121,6 +105,14 @@ def _mean(rows: Sequence[Row], mix: str, schedule: str, k: int) -> float:
     return sum(r["mean"] for r in mine) / len(mine)
 
 
-EXPERIMENT = Experiment(
-    "shared-fig7", "Seven queries, one hash join", ("S2", "S3"), parameters, tasks, run, assess, plot
+EXPERIMENT = swept(
+    "shared-fig7",
+    "Seven queries, one hash join",
+    ("S2", "S3"),
+    measure,
+    full={"rate": RATE, "access": "hash", **FULL},
+    quick=QUICK,
+    assess=assess,
+    plot=plot,
+    fixed={"busy": LOAD, "mixes": MIXES},
 )

@@ -7,38 +7,24 @@ which every look takes a second, so that rows are carried over under every sched
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
 
 import windrow as wr
-from windrow_lab.experiment import Claim, Experiment, Row, Size
-from windrow_lab.shared import MIXES, VALUES
+from windrow_lab.experiment import Claim, Row
+from windrow_lab.shared import MIXES, SCHEDULES, VALUES
+from windrow_lab.sweep import swept
 
 SCALE = 20
-CALLS = {"full": 60, "quick": 6}
 ROWS_PER_CALL = 200
-SCHEDULES = ("lwo", "swf", "greedy")
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "windows": f"Table 1, in units of {1 / SCALE:g} s",
-        "calls": CALLS[size],
-        "rows a call": ROWS_PER_CALL,
-    }
-
-
-def tasks(size: Size) -> Sequence[tuple[str, str, int]]:
-    return [(mix, schedule, CALLS[size]) for mix in MIXES for schedule in SCHEDULES]
-
-
-def run(task: tuple[str, str, int]) -> list[Row]:
-    mix, schedule, calls = task
+def measure(mix: str, schedule: str, calls: int) -> list[Row]:
+    """A row for each query."""
     queries, data, alone = _alone(mix, calls)
     now = [0.0]
 
@@ -61,8 +47,6 @@ def run(task: tuple[str, str, int]) -> list[Row]:
     out = op.finish()
     return [
         {
-            "mix": mix,
-            "schedule": schedule,
             "query": name,
             "results": len(alone[name]),
             "same": found[name] + _pairs(out[name]) == alone[name],
@@ -138,6 +122,14 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
     axes.legend()
 
 
-EXPERIMENT = Experiment(
-    "shared-isolation", "Each query as if it were alone", ("S7",), parameters, tasks, run, assess, plot
+EXPERIMENT = swept(
+    "shared-isolation",
+    "Each query as if it were alone",
+    ("S7",),
+    measure,
+    full={"mix": tuple(MIXES), "schedule": SCHEDULES, "calls": 60},
+    quick={"calls": 6},
+    assess=assess,
+    plot=plot,
+    fixed={"windows": f"Table 1, in units of {1 / SCALE:g} s", "rows a call": ROWS_PER_CALL},
 )

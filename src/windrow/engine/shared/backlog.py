@@ -58,7 +58,7 @@ class BacklogScheduler:
         self._outputs = 0
         self._by_unit = False
         self._probes: list[Probe] = []
-        self._ranks: Array = np.empty(0)
+        self._ranks: list[int] = []
         self._queue: list[tuple[PendingRows, DeferredSubBatch]] = []
         """All sub-batches in arrival order; a later one has not passed more tiers than an earlier one."""
 
@@ -179,33 +179,31 @@ class BacklogScheduler:
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _prepare(self, join: Join, router: QueryRouter) -> Array:
+    def _prepare(self, join: Join, router: QueryRouter) -> list[int]:
         """Make ready to serve what is queued; return the rank of each tier."""
         self._probes = join.probes
         self._queue = [(call, sub_batch) for call in self.calls for sub_batch in call.sub_batches]
         self._recall(join.windows, router)
-        self._ranks = self.schedule.rank(router.tiers.slices)
+        self._ranks = self.schedule.rank(router.tiers.slices).tolist()
         return self._ranks
 
-    def _next(self, ranks: Array, top: int, endless: bool = False) -> tuple[int, int] | None:
+    def _next(self, ranks: Sequence[int], top: int, endless: bool = False) -> tuple[int, int] | None:
         """The next unit: a number in the queue, and the tier it may climb to before another unit comes first.
         Slices served together are cheaper. With ample time it climbs as far as it can; otherwise no further
         than it would if a row arrived meanwhile."""
-        queue, at = self._queue, 0
+        queue, at, tier = self._queue, 0, top
         heads: dict[int, int] = {}
         behind: set[int] = set()
-        for tier in reversed(range(top)):
-            # Later sub-batches have passed no more tiers, so the first on each tier is found by halving, from
-            # the last one found.
-            at = bisect_left(queue, -tier, at, key=lambda entry: -entry[1].done)
-            if at < len(queue) and queue[at][1].done == tier:
-                heads[tier] = at
-                if at + 1 < len(queue) and queue[at + 1][1].done == tier:
-                    behind.add(tier)
+        # Later sub-batches have passed no more tiers, so the first below each tier is found by halving.
+        while (at := bisect_left(queue, 1 - tier, at, key=lambda entry: -entry[1].done)) < len(queue):
+            tier = queue[at][1].done
+            heads[tier] = at
+            if at + 1 < len(queue) and queue[at + 1][1].done == tier:
+                behind.add(tier)
         if not heads:
             return None
         tier = min(heads, key=lambda r: (ranks[r], r))
-        others = [int(ranks[r]) for r in heads if r != tier or r in behind]
+        others = [ranks[r] for r in heads if r != tier or r in behind]
         to = tier + 1
         while to < top and to not in heads and all(ranks[to] < rank for rank in others):
             if not endless and ranks[to] > ranks[0]:
@@ -219,9 +217,9 @@ class BacklogScheduler:
         sizes, below = router.tiers.tier_sizes, sub_batch.done
         found: list[Mapping[int, Array]] = []
         for stream, probe in enumerate(self._probes):
-            first, end = _positions(windows, sub_batch, stream)
-            if first[stream] >= end[stream]:
+            if sub_batch.start[stream] == sub_batch.end[stream]:
                 continue
+            first, end = _positions(windows, sub_batch, stream)
             tiers = [_tier(windows, router, probe, sizes[k - 1], first, end) for k in (below, to) if k]
             scope = Slice(tiers[0] if below else None, tiers[-1], first, end)
             order = probe.direction.order[0]
@@ -303,10 +301,11 @@ def _tier(
     end: Sequence[int],
 ) -> Tier:
     """The windows of these sizes, as rows at these positions see them."""
-    counted = np.array([c is not None for c in windows.row_windows])
+    counted, floors = [c is not None for c in windows.row_windows], dict[int, Array]()
+    if not any(counted):
+        return Tier(sizes, floors)
     spans, arriving = np.where(counted, _ENDLESS, sizes), probe.direction.arriving
-    floors: dict[int, Array] = {}
-    if not counted.any() or probe.direction.order[0] != arriving:
+    if probe.direction.order[0] != arriving:
         return Tier(spans, floors)
     seq = windows[arriving].column(SEQ)[first[arriving] : end[arriving]]
     for stream, row_window in enumerate(windows.row_windows):

@@ -49,6 +49,12 @@ class BoundSubscription:
     columns: Mapping[str, BoundExpression] | None
     """The select list; None for a struct per stream."""
 
+    @cached_property
+    def plain(self) -> bool:
+        """Whether it takes every result that its windows hold, and computes nothing."""
+        selected = (each.node for each in (self.columns or {}).values())
+        return not self.filters and all(isinstance(node, exp.Column | exp.Literal) for node in selected)
+
     @property
     def references(self) -> frozenset[Reference] | None:
         """Columns it reads; None for all."""

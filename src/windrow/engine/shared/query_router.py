@@ -60,6 +60,8 @@ class QueryRouter:
 
     def __init__(self, bound: BoundQuery, defer: Deferral | None = None) -> None:
         self._bound = bound
+        self.result_schemas: Mapping[str, pa.Schema] = bound.result_schemas
+        self._hashed = bound.hashed
         self._counts_rows = bound.query.counts_rows
         self.defer = defer
         self.tiers = WindowTiers.of([tuple(s.window for s in bound.query.streams.values())])
@@ -71,31 +73,28 @@ class QueryRouter:
         """Results found and not yet delivered."""
         self.arrival_counts: list[ArrivalCounts | None] = [None] * len(bound.schemas)
         self._found: list[dict[int, Array]] = []
-        self._columns: list[list[str]] = [list(schema.names) for schema in bound.schemas]
+        self.columns: list[Reference] = []
+        """The columns that results are found with."""
+        self._take({alias: list(schema.names) for alias, schema in bound.named_schemas.items()})
 
     @property
     def defers(self) -> bool:
         return self.defer is not None
 
-    @property
-    def result_schemas(self) -> Mapping[str, pa.Schema]:
-        return self._bound.result_schemas
-
-    @property
-    def columns(self) -> list[Reference]:
-        """The columns that results are found with."""
-        aliases = self._bound.query.aliases
-        return [(alias, name) for alias, names in zip(aliases, self._columns, strict=True) for name in names]
-
     def subscribe(self, tiers: WindowTiers, bounds: Sequence[BoundSubscription]) -> None:
         """Route to these queries from now on."""
         self.tiers = tiers
         wanted = referenced_columns(bounds, self.result_schemas)
-        for members in self._bound.hashed:
+        for members in self._hashed:
             for alias, name in (key for column in members for key in references(column.node)):
                 if alias in wanted and name not in wanted[alias]:
                     wanted[alias].append(name)
-        self._columns = [wanted.get(alias, []) for alias in self._bound.query.aliases]
+        self._take(wanted)
+
+    def _take(self, wanted: Mapping[str, Sequence[str]]) -> None:
+        self.columns = [
+            (alias, name) for alias in self._bound.query.aliases for name in wanted.get(alias, ())
+        ]
 
     # -- called by the join -------------------------------------------------------------------------
 
@@ -134,22 +133,18 @@ class QueryRouter:
         batches = list(found)
         if not batches:
             return []
-        lacking = np.full(sum(len(next(iter(batch.values()))) for batch in batches), MISSING)
+        count = sum(len(next(iter(batch.values()))) for batch in batches)
         rows = [
-            np.concatenate([batch[s] for batch in batches]) if s in batches[0] else lacking
+            np.concatenate([batch[s] for batch in batches]) if s in batches[0] else np.full(count, MISSING)
             for s in range(len(windows))
         ]
-        times = np.array([values_or(w.ts, r, EARLIEST) for w, r in zip(windows, rows, strict=True)])
+        times, places = np.empty((2, len(rows), count), np.int64)
+        for stream, (window, own) in enumerate(zip(windows, rows, strict=True)):
+            times[stream] = values_or(window.ts, own, EARLIEST) if decided else window.ts[own]
+            # Row windows are compacted now and then, which renumbers their rows.
+            numbers = window.column(SEQ)[own] if self._counts_rows else window.number(own)
+            places[stream] = np.where(own == MISSING, MISSING, numbers) if decided else numbers
         newest = times.max(axis=0)
-        # Row windows are compacted now and then, which renumbers their rows.
-        places = np.array(
-            [
-                values_or(w.column(SEQ), r, MISSING)
-                if self._counts_rows
-                else np.where(r == MISSING, MISSING, w.number(r))
-                for w, r in zip(windows, rows, strict=True)
-            ]
-        )
         if not result_routing.in_order(newest, places):
             order = result_routing.order_of(newest, places)
             rows = [r[order] for r in rows]
@@ -187,8 +182,7 @@ class QueryRouter:
     def _verified(self, piece: ResultBatch) -> list[ResultBatch]:
         """Remove results whose hashes are equal but whose values are not."""
         count, functions = len(piece), self._bound.functions
-        masks = [same_values(members, piece.columns, count, functions) for members in self._bound.hashed]
-        same = np.logical_and.reduce(masks) if masks else np.ones(count, bool)
-        if not same.all():
+        masks = [same_values(members, piece.columns, count, functions) for members in self._hashed]
+        if masks and not (same := np.logical_and.reduce(masks)).all():
             piece = piece.where(np.flatnonzero(same))
         return [piece] if len(piece) else []

@@ -6,6 +6,7 @@ Times fall into buckets 20 % apart, so the percentile is accurate to that; mean 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,20 +34,23 @@ class ResponseTimes(Stateful):
         self.count += results
         self.total += seconds * results
         self.max_seconds = max(self.max_seconds, seconds)
-        bucket = max(0, math.ceil(math.log(max(seconds, _LEAST) / _LEAST) / _STEP))
+        bucket = _bucket(seconds)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + results
 
-    def add_each(self, seconds: np.ndarray) -> None:
-        """Add results with response times of their own."""
+    @classmethod
+    def of(cls, seconds: np.ndarray) -> ResponseTimes:
+        """Results with response times of their own, ascending."""
+        found = cls()
         if len(seconds) == 0:
-            return
-        self.count += len(seconds)
-        self.total += float(seconds.sum())
-        self.max_seconds = max(self.max_seconds, float(seconds.max()))
-        buckets = np.ceil(np.log(np.maximum(seconds, _LEAST) / _LEAST) / _STEP).astype(np.int64)
-        counts = np.bincount(buckets)
-        for bucket in np.flatnonzero(counts).tolist():
-            self._buckets[bucket] = self._buckets.get(bucket, 0) + int(counts[bucket])
+            return found
+        found.count, found.total = len(seconds), float(seconds.sum())
+        found.max_seconds = float(seconds[-1])
+        # Ascending times go from bucket to bucket at these edges.
+        first, last = _bucket(float(seconds[0])), _bucket(found.max_seconds)
+        edges = [_LEAST * math.exp(bucket * _STEP) for bucket in range(first, last)]
+        ends = [0, *seconds.searchsorted(edges, side="right").tolist(), len(seconds)]
+        found._buckets = {first + k: b - a for k, (a, b) in enumerate(pairwise(ends)) if b > a}
+        return found
 
     @property
     def mean(self) -> float | None:
@@ -91,3 +95,7 @@ class ResponseTimes(Stateful):
         top = max(found._buckets, default=0)
         found.max_seconds = min(self.max_seconds, _LEAST * math.exp(top * _STEP)) if found.count else 0.0
         return found
+
+
+def _bucket(seconds: float) -> int:
+    return max(0, math.ceil(math.log(max(seconds, _LEAST) / _LEAST) / _STEP))

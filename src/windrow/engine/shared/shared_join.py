@@ -24,6 +24,7 @@ from windrow.engine.shared.grouping import base_query
 from windrow.engine.shared.query_names import QueryNames, Sibling, check_streams, choose
 from windrow.engine.shared.query_router import QueryRouter
 from windrow.engine.shared.release import Delivery
+from windrow.engine.shared.response_times import ResponseTimes
 from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQuery, ResultSelection, ordered
 from windrow.engine.shared.schedule import SCHEDULES
 from windrow.engine.shared.subscribers import Key, Subscriber, Subscribers
@@ -183,7 +184,7 @@ class SharedJoin:
 
     def backlog(self, member: Subscriber) -> int:
         """Rows whose results a query has not received yet."""
-        return self.scheduler.rows_left(self.subscribers.output(member)) if self.scheduler else 0
+        return self.scheduler.rows_left(self.subscribers.outputs[member.key]) if self.scheduler else 0
 
     def serve_all(self) -> None:
         """Keep a backlog without a deadline: unit by unit, or to finish the one of an earlier run."""
@@ -287,12 +288,16 @@ class SharedJoin:
         ended = self.clock()
         schemas = self.router.result_schemas if self.router else {}
         named: dict[str, list[QueryResults]] = {}
+        waited: dict[int, ResponseTimes] = {}
         for key, member in sorted((self.subscribers.all | self.departing).items(), key=lambda m: m[0][1]):
             for part in parts[key]:
                 if part.released is None:
                     member.response_times.add(ended - part.batch.arrived, len(part.chosen))
-                else:
-                    member.response_times.add_each(part.released - part.batch.arrived)
+                    continue
+                # Queries that get the same results have the very same times.
+                if (each := id(part.released)) not in waited:
+                    waited[each] = ResponseTimes.of(part.released - part.batch.arrived)
+                member.response_times.merge(waited[each])
             bound = member.bound or BoundSubscription((), {})
             results = QueryResults(bound, schemas, tuple(parts[key]), ended)
             named.setdefault(member.name, []).append(results)
@@ -304,22 +309,24 @@ class SharedJoin:
         if self.router is not None:
             self.runner.counters.results += self.router.routed
             self.router.routed = 0
-        members = (*self.subscribers, *self.departing.values())
-        parts = {m.key: list(self.undelivered.get(m.key, ())) for m in members}
+        keys = (*self.subscribers.outputs, *self.departing)
+        parts = {key: list(self.undelivered.get(key, ())) for key in keys}
         for release in due:
-            routed = self.subscribers.tiers.route(release.batch.ranks)
-            for m in self.subscribers:
-                output = self.subscribers.output(m)
+            batch, released = release.batch, release.released
+            routed = self.subscribers.tiers.route(batch.ranks)
+            for key, output in self.subscribers.outputs.items():
                 if release.first <= output < release.end and len(routed[output]):
-                    chosen = self._chosen(m, release.batch, routed[output])
-                    released = None if release.released is None else release.released[chosen]
-                    parts[m.key].append(ResultSelection(release.batch, chosen, released))
+                    chosen = self._chosen(self.subscribers.all[key], batch, routed[output])
+                    times = released if released is None or len(chosen) == len(batch) else released[chosen]
+                    parts[key].append(ResultSelection(batch, chosen, times))
         return parts
 
     def _chosen(self, member: Subscriber, piece: ResultBatch, held: Array) -> Array:
         """Positions in the piece that a query gets, among those its windows hold."""
         held = member.inside(piece.newest, held)
         assert member.bound is not None
+        if member.bound.plain:
+            return held
         try:
             passed = piece.passes(member.bound)
             chosen = held if passed is None else held[passed[held]]

@@ -64,7 +64,7 @@ class Slice:
     ) -> Iterator[PartialMatches]:
         stream, scans = search.step.stream, search.step.access.path == "scan"
         first, end, last = self.first[stream], self.end[stream], level == len(direction.steps) - 1
-        for low, high, inside in self._ranges(partials, stream, last):
+        for low, high, inside in self._ranges(partials, stream, search.window, last):
             compared = search.comparisons
             for which, found in search.run(partials, (low, high), first, end):
                 self.work += len(which)
@@ -77,7 +77,7 @@ class Slice:
             self.work += search.comparisons - compared if scans else 0
 
     def _ranges(
-        self, partials: PartialMatches, stream: int, last: bool
+        self, partials: PartialMatches, stream: int, window: WindowStore, last: bool
     ) -> Iterator[tuple[Array, Array, bool]]:
         """Time ranges in which a row may join, and whether it leaves partial matches inside."""
         assert partials.latest is not None
@@ -90,5 +90,7 @@ class Slice:
             yield near, partials.below, True
         yield low, np.minimum(partials.latest, near - 1), False
         after = np.maximum(partials.below + 1, near)
-        if (after <= partials.latest).any():
+        # Rows that arrive in order find none after themselves.
+        newest = window.ts[self.end[stream] - 1] if window.ordered and self.end[stream] else None
+        if (after <= (partials.latest if newest is None else np.minimum(partials.latest, newest))).any():
             yield np.maximum(low, after), partials.latest, False

@@ -34,7 +34,9 @@ def capture_group(group: SharedJoin) -> State:
     join, scheduler = group.runner.join, group.scheduler
     shared: dict[str, Any] = {
         "signature": _plain(group),
-        "subscribers": [encode(m, []) | {"output": group.subscribers.output(m)} for m in group.subscribers],
+        "subscribers": [
+            encode(m, []) | {"output": group.subscribers.outputs[m.key]} for m in group.subscribers
+        ],
         "departing": [encode(m, []) for m in group.departing.values()],
         "parts": len(base.parts),
         "names": encode(group.names, []),

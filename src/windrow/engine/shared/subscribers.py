@@ -60,7 +60,8 @@ class Subscriber(Stateful):
 
     def inside(self, newest: Array, held: Array) -> Array:
         """The results among `held` that fall into its time; `newest` holds the times of all, ascending."""
-        if self.since is None and self.until is None:
+        begun = self.since is None or len(newest) == 0 or newest[0] >= self.since
+        if begun and self.until is None:
             return held
         newest = newest[held]
         a = 0 if self.since is None else int(np.searchsorted(newest, self.since, side="left"))
@@ -110,17 +111,15 @@ class Subscribers:
         for name, asked in subscriptions.items():
             self.all[name, 0] = Subscriber(name, asked)
         self.like = next(iter(subscriptions.values())).query
-        self.tiers = self._tiers()
+        self._attach()
 
     def __iter__(self) -> Iterator[Subscriber]:
         return iter(self.all.values())
 
-    def _tiers(self) -> WindowTiers:
-        return WindowTiers.of(m.subscription.windows for m in self)
-
-    def output(self, member: Subscriber) -> int:
-        """The output of the tiers that a query is attached to."""
-        return self.tiers.number[member.subscription.windows]
+    def _attach(self) -> None:
+        self.tiers = WindowTiers.of(m.subscription.windows for m in self)
+        self.outputs = {m.key: self.tiers.number[m.subscription.windows] for m in self}
+        """The output of the tiers that each query is attached to."""
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> list[BoundSubscription]:
         for member in self:
@@ -137,9 +136,9 @@ class Subscribers:
 
     def add(self, member: Subscriber) -> None:
         self.all[member.key] = member
-        self.tiers = self._tiers()
+        self._attach()
 
     def drop(self, keys: list[Key]) -> None:
         for key in keys:
             del self.all[key]
-        self.tiers = self._tiers()
+        self._attach()

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class WindowTiers:
         """Whether each output contains the one before."""
         return bool((np.diff(self.size_ranks, axis=0) >= 0).all())
 
-    @property
+    @cached_property
     def slices(self) -> Array:
         """What each tier adds to the one below, as a fraction of the top."""
         parts = np.diff(self.tier_sizes, axis=0, prepend=0) / self.tier_sizes[-1]
@@ -85,19 +86,6 @@ class WindowTiers:
 
     def route(self, ranks: Array) -> list[Array]:
         """Per output, the results it takes, in order."""
-        counts = np.zeros(len(self), np.int64)
-        if self.nested:
-            first = np.empty(ranks.shape[1], np.int64)
-            result_routing.first_of_nested(ranks, self.size_ranks, first)
-            # An output also takes what the smaller ones inside it take.
-            counts = np.cumsum(np.bincount(first, minlength=len(self) + 1))[: len(self)]
-        else:
-            result_routing.count_taken(ranks, self.size_ranks, counts)
-        ends = np.cumsum(counts)
-        starts = ends - counts
-        found = np.empty(int(ends[-1]), np.int64)
-        if self.nested:
-            result_routing.take_nested(first, starts.copy(), found)
-        else:
-            result_routing.take(ranks, self.size_ranks, starts.copy(), found)
-        return [found[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        take = result_routing.taken_by_nested if self.nested else result_routing.taken
+        found, ends = take(ranks, self.size_ranks)
+        return [found[a:b] for a, b in pairwise([0, *ends.tolist()])]
