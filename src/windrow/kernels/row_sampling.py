@@ -122,31 +122,31 @@ def init_row_sampling(
 
 
 @njit(cache=True, nogil=True)
-def find_last_arrival(rows: Any, ts: Any, fresh: int, stream: int, latest: Any, last: Any) -> None:
+def find_last_arrival(rows: Any, ts: Any, first_new: int, stream: int, latest: Any, last: Any) -> None:
     """Sets `last` of each result to `stream` if its row arrived later than those of the streams before. Rows
-    from `fresh` on arrived in this sub-batch, in order of time, and all others before them. `latest` starts
-    at the least integer."""
+    from `first_new` on arrived in this sub-batch, in order of time, and all others before them. `latest`
+    starts at the least integer."""
     for k in range(len(rows)):
         row = rows[k]
-        if row >= fresh and ts[row] >= latest[k]:
+        if row >= first_new and ts[row] >= latest[k]:
             latest[k] = ts[row]
             last[k] = stream
 
 
 @njit(cache=True, nogil=True)
-def in_arrival_order(last: Any, stream: int, others: Any, fresh: int, end: int) -> Any:
+def in_arrival_order(last: Any, stream: int, others: Any, first_new: int, end: int) -> Any:
     """The results of stored rows of `stream`, in the order in which the rows that found them arrived. Those
-    are `others`, from `fresh` to `end`, in that order. A counting sort."""
-    starts = np.zeros(end - fresh + 1, np.int64)
+    are `others`, from `first_new` to `end`, in that order. A counting sort."""
+    starts = np.zeros(end - first_new + 1, np.int64)
     for k in range(len(others)):
         if last[k] != stream:
-            starts[others[k] - fresh + 1] += 1
+            starts[others[k] - first_new + 1] += 1
     for k in range(1, len(starts)):
         starts[k] += starts[k - 1]
     out = np.empty(starts[-1], np.int64)
     for k in range(len(others)):
         if last[k] != stream:
-            at = others[k] - fresh
+            at = others[k] - first_new
             out[starts[at]] = k
             starts[at] += 1
     return out

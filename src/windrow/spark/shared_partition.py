@@ -130,11 +130,11 @@ class _SharedQueriesJoin:
 
     def query_metrics(self) -> dict[str, BatchQueryMetrics]:
         found: dict[str, list[BatchQueryMetrics]] = {}
-        for member in (*self._join.departed.values(), *self._join.subscribers):
-            r = member.response_times.since(self._before.get(member.key, ResponseTimes()))
-            backlog = 0 if member.key in self._join.departed else self._join.backlog(member)
-            found.setdefault(member.name, []).append(
-                BatchQueryMetrics(**r.metrics(), backlog_rows=backlog, complete_from=member.complete_from)
+        for subscriber in (*self._join.departed.values(), *self._join.subscribers):
+            r = subscriber.response_times.since(self._before.get(subscriber.key, ResponseTimes()))
+            backlog = 0 if subscriber.key in self._join.departed else self._join.backlog(subscriber)
+            found.setdefault(subscriber.name, []).append(
+                BatchQueryMetrics(**r.metrics(), backlog_rows=backlog, complete_from=subscriber.complete_from)
             )
         return {name: BatchQueryMetrics.together(each) for name, each in found.items()}
 

@@ -170,9 +170,9 @@ class _Check:
             self._found(path, found)
         for file in manifest.files:
             at = f"{held}/{file}"
-            if fresh := {(at, part) for part in manifest.parts if part.file == file} - self._read:
-                self._read |= fresh
-                self.parts(at, [part for _, part in fresh], manifest, path)
+            if unread := {(at, part) for part in manifest.parts if part.file == file} - self._read:
+                self._read |= unread
+                self.parts(at, [part for _, part in unread], manifest, path)
 
     def parts(self, path: str, parts: Sequence[StoredPart], manifest: Manifest, named_by: str) -> None:
         where, file = self.root.at(path), path.rpartition("/")[2]

@@ -16,7 +16,7 @@ from windrow.redaction import cause
 from windrow.state.paths import plain
 from windrow.state.storage import Storage, open_storage
 
-LADDER = (
+STEPS = (
     0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800,
     604_800, 2_592_000,
 )  # fmt: skip
@@ -105,9 +105,9 @@ def _streams(rows: pa.Table) -> tuple[StreamSummary, ...]:
 
 
 def _steps(needed: np.ndarray) -> tuple[float, ...]:
-    """The part of the ladder that tells rows apart: from the first step that keeps any to the first that
+    """The part of the steps that tells rows apart: from the first step that keeps any to the first that
     keeps all."""
     if not len(needed):
         return ()
-    first, last = np.searchsorted(LADDER, [needed.min(), needed.max()])
-    return LADDER[first : last + 1]
+    first, last = np.searchsorted(STEPS, [needed.min(), needed.max()])
+    return STEPS[first : last + 1]

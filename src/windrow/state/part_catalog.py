@@ -67,12 +67,12 @@ class PartCatalog:
         keys = {key_of(part): part for part in parts}
         known = {key: self._places[key] for key in keys if key in self._places}
         found = {key: place for key, place in known.items() if place.file in self.files}
-        fresh = sum(p.nbytes for k, p in keys.items() if k not in found and not isinstance(p, Made))
-        rewritten = worth_rewriting(set(found.values()), self.files, fresh)
+        new = sum(p.nbytes for k, p in keys.items() if k not in found and not isinstance(p, Made))
+        rewritten = worth_rewriting(set(found.values()), self.files, new)
         return {k: p for k, p in found.items() if p.file not in rewritten}
 
 
-def worth_rewriting(parts: set[StoredPart], files: Mapping[str, int], fresh: int) -> set[str]:
+def worth_rewriting(parts: set[StoredPart], files: Mapping[str, int], new: int) -> set[str]:
     """Files to rewrite, so that dead bytes stay below the live ones, and small files are few.
 
     Files with the smallest live fraction come first: there a rewritten byte frees the most.
@@ -81,7 +81,7 @@ def worth_rewriting(parts: set[StoredPart], files: Mapping[str, int], fresh: int
     for part in parts:
         alive[part.file] = alive.get(part.file, 0) + part.bytes
     dead = sum(files[file] for file in alive) - sum(alive.values())
-    allowed = fresh + sum(alive.values()) + SLACK
+    allowed = new + sum(alive.values()) + SLACK
     small = {file for file in alive if alive[file] <= SMALL}
     chosen = small if len(small) > FETCHING else set[str]()
     dead -= sum(files[file] - alive[file] for file in chosen)

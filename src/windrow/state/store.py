@@ -164,16 +164,16 @@ class StateStore:
         opened = {part: self._opened[part] for part in parts if lazy and part in self._opened}
         known = {part: self._catalog.batch(part) for part in parts if lazy or part not in self._opened}
         known = {part: batch for part, batch in known.items() if batch is not None}
-        fresh = dict.fromkeys(part for part in parts if part not in known)
+        new = dict.fromkeys(part for part in parts if part not in known)
         files = PartFiles(self.storage, self._directory, self.cache, manifest, self._mapped)
-        files.fetch(fresh)
+        files.fetch(new)
         needed = {part for number, part in enumerate(parts) if number not in payloads}
-        for part in fresh:
+        for part in new:
             trusted = lazy and files.is_trusted(part)
             if trusted or part not in needed:
                 opened[part] = _Opened(partial(files.read, part), trusted)
-        known |= files.read_all(part for part in fresh if part not in opened)
-        known |= {part: files.open(part) for part in fresh if part in opened}
+        known |= files.read_all(part for part in new if part not in opened)
+        known |= {part: files.open(part) for part in new if part in opened}
         checks = {
             number: opened[part].read
             for number, part in enumerate(parts)
@@ -196,14 +196,14 @@ class StateStore:
         is intact."""
         content = uuid4().hex
         placed = self._catalog.stored(state.parts)
-        fresh = {key: part for part in state.parts if (key := key_of(part)) not in placed}
+        new = {key: part for part in state.parts if (key := key_of(part)) not in placed}
         what = f"the state of batch {version.batch}, partition {self.partition},"
-        large = sum(map(_size, fresh.values())) > SMALLEST_FILE
+        large = sum(map(_size, new.values())) > SMALLEST_FILE
         file = parts_name(version, content) if large else inline_file(content)
         # Files become visible in this order: parts, manifest. After a crash between them the manifest is
         # missing, so the version does not count and the task runs again.
         with self.storage.commit(what, self._directory) as commit:
-            inline, size = self._write(commit, file, large, fresh, placed)
+            inline, size = self._write(commit, file, large, new, placed)
             parts = tuple(placed[key_of(part)] for part in state.parts)
             sizes = self._catalog.files | ({file: size} if large else {})
             manifest = Manifest(
@@ -274,7 +274,7 @@ class StateStore:
         commit: AtomicCommit,
         file: str,
         large: bool,
-        fresh: Mapping[Key, Part],
+        new: Mapping[Key, Part],
         placed: dict[Key, StoredPart],
     ) -> tuple[bytes, int]:
         """Writes parts to one new file if they are `large`, adds their places to `placed`, and returns what
@@ -282,7 +282,7 @@ class StateStore:
         memory = pa.BufferOutputStream()
         sink = commit.open(f"{self._directory}/{file}") if large else memory
         writer = PartWriter(file, sink if self.cache is None else memory)
-        for key, part in fresh.items():
+        for key, part in new.items():
             place = self._catalog.place(key)
             if place is not None and place.file not in self._catalog.files:
                 placed[key] = writer.copy(self._catalog.inline, place)

@@ -121,10 +121,10 @@ class Evictor(Stateful):
     def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Show the policy the rows appended from position `start` on."""
         self._starts[stream] = windows[stream].number(start)
-        fresh = windows[stream].end - start
-        self.fairness.add_arrivals(stream, fresh)
-        self._arrival_rates.add(stream, fresh)
-        self._window_contents.on_arrival(stream, fresh)
+        arrived = windows[stream].end - start
+        self.fairness.add_arrivals(stream, arrived)
+        self._arrival_rates.add(stream, arrived)
+        self._window_contents.on_arrival(stream, arrived)
         if self._idle:
             return
         view = self._view(windows, stream)

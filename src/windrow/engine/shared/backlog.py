@@ -232,7 +232,7 @@ class BacklogScheduler:
         self.found += results
         self.held += results
         call.results += pieces
-        call.fresh += len(pieces)
+        call.new += len(pieces)
         sub_batch.done = to
         if to == len(router.tiers):
             self.rows -= sub_batch.rows

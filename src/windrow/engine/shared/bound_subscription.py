@@ -74,20 +74,23 @@ class BoundSubscription:
         return pa.schema([(name, e.type) for name, e in self.columns.items()])
 
 
-def bind(name: str, asked: Subscription, schemas: Mapping[str, pa.Schema]) -> BoundSubscription:
+def bind(name: str, subscription: Subscription, schemas: Mapping[str, pa.Schema]) -> BoundSubscription:
     """Bind a subscription; raise a QueryError under the query's name."""
-    functions = {n: f for n, f in asked.query.functions.items() if isinstance(f, Function)}
+    functions = {n: f for n, f in subscription.query.functions.items() if isinstance(f, Function)}
     with placed(Option(query=name)):
-        above = split_by_stream(asked.query).above
-        texts = [*above, *([asked.where] if asked.where else [])]
-        filters = tuple(_bind("where", text, schemas, functions, asked.query.nan_rule) for text in texts)
+        above = split_by_stream(subscription.query).above
+        texts = [*above, *([subscription.where] if subscription.where else [])]
+        filters = tuple(
+            _bind("where", text, schemas, functions, subscription.query.nan_rule) for text in texts
+        )
         wrong = next((f for f in filters if not _is_condition(f.type)), None)
         if wrong is not None:
             raise QueryError(f"expected a condition, got {wrong.sql} of type {wrong.type}", Option("where"))
-        if not asked.select:
+        if not subscription.select:
             return BoundSubscription(filters, None)
         return BoundSubscription(
-            filters, {n: _bind("select", t, schemas, functions, "spark") for n, t in asked.columns.items()}
+            filters,
+            {n: _bind("select", t, schemas, functions, "spark") for n, t in subscription.columns.items()},
         )
 
 
@@ -113,10 +116,10 @@ def referenced_columns(
     bounds: Sequence[BoundSubscription], schemas: Mapping[str, pa.Schema]
 ) -> dict[str, list[str]]:
     """Per alias, the columns that any subscription reads, in the stream's order."""
-    asked = [bound.references for bound in bounds]
-    if any(a is None for a in asked):
+    needed = [bound.references for bound in bounds]
+    if any(a is None for a in needed):
         return {alias: list(schema.names) for alias, schema in schemas.items()}
-    union = frozenset().union(*(a for a in asked if a is not None))
+    union = frozenset().union(*(a for a in needed if a is not None))
     return {
         alias: [name for name in schema.names if (alias, name) in union] for alias, schema in schemas.items()
     }

@@ -49,10 +49,10 @@ class AddQuery:
     def subscription(self, like: Query) -> Subscription:
         """The subscription over the join of `like`."""
         with placed(Option(query=self.name)):
-            asked = with_windows(like, self.within, self.on or split_by_stream(like).on)
+            query = with_windows(like, self.within, self.on or split_by_stream(like).on)
             if self.how is not None or self.match is not None:
-                asked = replace(asked, how=self.how or INNER, match=self.match)
-            return Subscription(asked, self.where, self.select)
+                query = replace(query, how=self.how or INNER, match=self.match)
+            return Subscription(query, self.where, self.select)
 
 
 @dataclass(frozen=True)

@@ -149,9 +149,9 @@ class SharedOperator:
         A query that names an unknown column is refused. If columns are not known yet, it is removed with the
         first rows, and `metrics().control_errors` gives the reason.
         """
-        asked = Subscription.of(query, name)
-        able = [join for join in self._joins if difference(join.subscribers.like, asked.query) is None]
-        (able or self._joins)[0].add(name, asked, at)
+        subscription = Subscription.of(query, name)
+        able = [join for join in self._joins if difference(join.subscribers.like, subscription.query) is None]
+        (able or self._joins)[0].add(name, subscription, at)
 
     def remove(self, name: str, at: int | None = None) -> None:
         """Remove a query: no results from event time `at` on, by default from now on. It still gets earlier
@@ -180,8 +180,8 @@ class SharedOperator:
                 siblings = [join.sibling for join in self._joins]
                 with placed(ADD):
                     owner = choose(change, siblings, self._names)
-                    asked = change.subscription(siblings[owner].like)
-                self._joins[owner].add(change.name, asked, change.at)
+                    subscription = change.subscription(siblings[owner].like)
+                self._joins[owner].add(change.name, subscription, change.at)
 
     @property
     def queries(self) -> dict[str, Subscription]:

@@ -101,13 +101,13 @@ class Sibling:
     schemas: Mapping[str, pa.Schema] | None = None
     """Schemas of its streams; None until known."""
 
-    def check(self, name: str, asked: Subscription) -> None:
+    def check(self, name: str, subscription: Subscription) -> None:
         """Refuse a query that cannot share the join."""
-        why = difference(self.like, asked.query)
+        why = difference(self.like, subscription.query)
         if why is not None:
             raise QueryError(f"cannot share the join: {why}", Option(query=name))
         if self.schemas is not None:
-            bind(name, asked, self.schemas)
+            bind(name, subscription, self.schemas)
 
 
 def check_streams(change: SetBack, joins: Sequence[Sibling]) -> None:

@@ -68,8 +68,8 @@ class PendingRows(Stateful):
     results: list[ResultBatch] = field(default_factory=list)
     """Results that not all outputs have received."""
     delivered: int = 0
-    """Number of outputs that have received all results found so far, save the fresh ones."""
-    fresh: int = 0
+    """Number of outputs that have received all results found so far, save the new ones."""
+    new: int = 0
     """Number of the last pieces that no output has received."""
     arrivals: dict[int, list[tuple[Array, Array | None]]] = field(default_factory=dict)
     """Per stream with a row window: `seq` and keys of all rows, stored or not, in order."""
@@ -98,24 +98,24 @@ class PendingRows(Stateful):
         """Results that outputs may have now.
 
         `ahead` is the number of tiers that the rows before these have passed, `unit` the begin and end of
-        the unit of work that found the fresh results.
+        the unit of work that found the new results.
         """
-        due = self.early_deliveries(unit) if self.early and self.fresh else []
+        due = self.early_deliveries(unit) if self.early and self.new else []
         reach = ahead if self.early else self.done
         if reach > self.delivered and self.results:
             self.results = ordered(self.results)
             if len(self.results) > 1 and reach < outputs:
                 self.results = [joined(self.results)]
             due += [Delivery(piece, self.delivered, reach) for piece in self.results]
-        self.delivered, self.fresh = max(reach, self.delivered), 0
+        self.delivered, self.new = max(reach, self.delivered), 0
         if self.delivered == outputs:
             self.results = []
         return due
 
     def early_deliveries(self, unit: tuple[float, float] | None) -> list[Delivery]:
-        """The fresh results, for outputs that were waiting only for them."""
+        """The new results, for outputs that were waiting only for them."""
         found = []
-        for piece in self.results[-self.fresh :]:
+        for piece in self.results[-self.new :]:
             released = None
             if unit is not None:
                 # A row's results are found one after the other, so they share its time evenly.

@@ -105,20 +105,20 @@ class SharedJoin:
         self._run(began, final=True)
         return self._deliver(self._deliveries())
 
-    def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
+    def add(self, name: str, subscription: Subscription, at: int | None = None) -> None:
         """Add a query from event time `at` or from now on. It starts with the rows in the windows."""
         at = self._now if at is None else at
         with placed(ADD):
             if not isinstance(name, str) or not name:
                 raise QueryError(f"a query's name must be a text, got {name!r}")
             self.names.check_new(name, at)
-            self.sibling.check(name, asked)
+            self.sibling.check(name, subscription)
             self.subscribers.check_room()
-        completeness = self._completeness(asked, at)
+        completeness = self._completeness(subscription, at)
         # Rows in the backlog have passed tiers by number, and a new query changes the tiers.
         self._drain()
         number = self.names.begin(name, self.number)
-        self.subscribers.add(Subscriber(name, asked, at, None, completeness, number=number))
+        self.subscribers.add(Subscriber(name, subscription, at, None, completeness, number=number))
         self._install()
 
     def remove(self, name: str, at: int | None = None) -> None:
@@ -128,11 +128,11 @@ class SharedJoin:
             self.names.check_old(name, at)
         self._drain()
         self.names.end(name, at)
-        member = self.subscribers.last(name)
-        if member is not None:
-            member.until = at
-            if at is None or member.empty:
-                self._drop([member.key])
+        subscriber = self.subscribers.last(name)
+        if subscriber is not None:
+            subscriber.until = at
+            if at is None or subscriber.empty:
+                self._drop([subscriber.key])
 
     def control(self, message: str | Mapping[str, Any]) -> None:
         """Apply a message like `SharedOperator.control`; record it if it concerns a query of another join."""
@@ -154,11 +154,11 @@ class SharedJoin:
                 return
             with placed(ADD):
                 owner = choose(change, joins, self.names)
-                asked = change.subscription(joins[owner].like)
+                subscription = change.subscription(joins[owner].like)
                 self.names.check_new(change.name, at)
-                joins[owner].check(change.name, asked)
+                joins[owner].check(change.name, subscription)
             if owner == self.number:
-                self.add(change.name, asked, at)
+                self.add(change.name, subscription, at)
             else:
                 self.names.begin(change.name, owner)
 
@@ -182,9 +182,9 @@ class SharedJoin:
     def query_metrics(self) -> dict[str, QueryMetrics]:
         return {m.name: m.metrics(self.backlog(m)) for m in self.subscribers}
 
-    def backlog(self, member: Subscriber) -> int:
+    def backlog(self, subscriber: Subscriber) -> int:
         """Rows whose results a query has not received yet."""
-        return self.scheduler.rows_left(self.subscribers.outputs[member.key]) if self.scheduler else 0
+        return self.scheduler.rows_left(self.subscribers.outputs[subscriber.key]) if self.scheduler else 0
 
     def serve_all(self) -> None:
         """Keep a backlog without a deadline: unit by unit, or to finish the one of an earlier run."""
@@ -193,9 +193,9 @@ class SharedJoin:
             if self.router is not None:
                 self.router.defer = self.scheduler.defer
 
-    def restore_subscribers(self, members: Sequence[Subscriber]) -> None:
+    def restore_subscribers(self, subscribers: Sequence[Subscriber]) -> None:
         """Replace the initial queries by these, before any row."""
-        self.subscribers.all = {m.key: m for m in members}
+        self.subscribers.all = {m.key: m for m in subscribers}
         self.subscribers.drop([])
         self._install()
 
@@ -214,14 +214,14 @@ class SharedJoin:
 
     def _reject_unbindable(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Remove queries that were added before the columns were known and name an unknown one."""
-        for member in [m for m in self.subscribers if self._added(m)]:
+        for subscriber in [m for m in self.subscribers if self._added(m)]:
             try:
                 with placed(ADD):
-                    bind(member.name, member.subscription, schemas)
+                    bind(subscriber.name, subscriber.subscription, schemas)
             except QueryError as error:
                 self.control_errors.append(str(error))
-                self.subscribers.drop([member.key])
-                self.names.end(member.name, None)
+                self.subscribers.drop([subscriber.key])
+                self.names.end(subscriber.name, None)
 
     def _install(self) -> None:
         """Apply a change of subscribers to the join."""
@@ -259,8 +259,8 @@ class SharedJoin:
                     rows = self.runner.rows_arrived
                     seconds = math.inf if self._deadline is None else self._deadline.seconds(rows)
                 scheduler.run(join, router, self.clock, final, seconds)
-        for member in self.subscribers:
-            member.completeness.note(join.windows, self.runner.watermarks.max_event_time)
+        for subscriber in self.subscribers:
+            subscriber.completeness.note(join.windows, self.runner.watermarks.max_event_time)
 
     def _serve(self) -> Iterator[ResultsByQuery]:
         join, router, scheduler = self.runner.join, self.router, self.scheduler
@@ -289,18 +289,18 @@ class SharedJoin:
         schemas = self.router.result_schemas if self.router else {}
         named: dict[str, list[QueryResults]] = {}
         waited: dict[int, ResponseTimes] = {}
-        for key, member in sorted((self.subscribers.all | self.departing).items(), key=lambda m: m[0][1]):
+        for key, subscriber in sorted((self.subscribers.all | self.departing).items(), key=lambda m: m[0][1]):
             for part in parts[key]:
                 if part.released is None:
-                    member.response_times.add(ended - part.batch.arrived, len(part.chosen))
+                    subscriber.response_times.add(ended - part.batch.arrived, len(part.chosen))
                     continue
                 # Queries that get the same results have the very same times.
                 if (each := id(part.released)) not in waited:
                     waited[each] = ResponseTimes.of(part.released - part.batch.arrived)
-                member.response_times.merge(waited[each])
-            bound = member.bound or BoundSubscription((), {})
+                subscriber.response_times.merge(waited[each])
+            bound = subscriber.bound or BoundSubscription((), {})
             results = QueryResults(bound, schemas, tuple(parts[key]), ended)
-            named.setdefault(member.name, []).append(results)
+            named.setdefault(subscriber.name, []).append(results)
         self.undelivered, self.departing, self.departed = {}, {}, self.departing
         return ResultsByQuery(named)
 
@@ -321,31 +321,31 @@ class SharedJoin:
                     parts[key].append(ResultSelection(batch, chosen, times))
         return parts
 
-    def _chosen(self, member: Subscriber, piece: ResultBatch, held: Array) -> Array:
+    def _chosen(self, subscriber: Subscriber, piece: ResultBatch, held: Array) -> Array:
         """Positions in the piece that a query gets, among those its windows hold."""
-        held = member.inside(piece.newest, held)
-        assert member.bound is not None
-        if member.bound.plain:
+        held = subscriber.inside(piece.newest, held)
+        assert subscriber.bound is not None
+        if subscriber.bound.plain:
             return held
         try:
-            passed = piece.passes(member.bound)
+            passed = piece.passes(subscriber.bound)
             chosen = held if passed is None else held[passed[held]]
             if self.runner.join is not None:
-                self.runner.join.failed.add(piece.failures(member.bound, held), piece.columns, len(piece))
-            if len(chosen) and self._added(member):
-                piece.prepare(member.bound)
+                self.runner.join.failed.add(piece.failures(subscriber.bound, held), piece.columns, len(piece))
+            if len(chosen) and self._added(subscriber):
+                piece.prepare(subscriber.bound)
             return chosen
         except Exception as error:
             # A failing expression of an added query must not stop the others; one of the initial queries may.
-            if not self._added(member):
+            if not self._added(subscriber):
                 raise
             if len(self.control_errors) < MOST_REASONS:
-                self.control_errors.append(short(f"query '{member.name}' misses some results: {error}"))
+                self.control_errors.append(short(f"query '{subscriber.name}' misses some results: {error}"))
             return held[:0]
 
-    def _added(self, member: Subscriber) -> bool:
+    def _added(self, subscriber: Subscriber) -> bool:
         """Whether it was added while the join was running."""
-        return member.number > 0 or member.name not in self._initial
+        return subscriber.number > 0 or subscriber.name not in self._initial
 
     def _deliveries(self) -> list[Delivery]:
         if self.runner.join is None or self.router is None:
@@ -382,9 +382,9 @@ class SharedJoin:
         self.subscribers.drop(keys)
         self._install()
 
-    def _completeness(self, asked: Subscription, at: int | None) -> Completeness:
+    def _completeness(self, subscription: Subscription, at: int | None) -> Completeness:
         """From which event time on a new query's answers are complete."""
         found = Completeness(at)
         if self.runner.join is not None:
-            found.lack_expired(self.runner.join.windows, self.subscribers.tiers.largest, asked.windows)
+            found.lack_expired(self.runner.join.windows, self.subscribers.tiers.largest, subscription.windows)
         return found

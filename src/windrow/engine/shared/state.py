@@ -69,11 +69,11 @@ def restore_group(group: SharedJoin, state: State, reached: Sequence[int | None]
     group.bind()
     join, deferred = group.runner.join, shared.get("backlog")
     if join is not None and group.router is not None:
-        for member in (
+        for subscriber in (
             Subscriber.load(saved, group.subscribers.like) for saved in shared.get("departing", ())
         ):
-            member.bound = bind(member.name, member.subscription, group.router.result_schemas)
-            group.departing[member.key] = member
+            subscriber.bound = bind(subscriber.name, subscriber.subscription, group.router.result_schemas)
+            group.departing[subscriber.key] = subscriber
         if deferred is not None and (deferred["calls"] or shared["undelivered"]):
             group.serve_all()
         if deferred is not None and group.scheduler is not None:

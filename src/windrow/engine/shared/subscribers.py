@@ -78,22 +78,22 @@ class Subscriber(Stateful):
         )
 
     def dump(self) -> dict[str, Any]:
-        asked = {
+        query = {
             "within": [f"{w.size} {w.kind}" for w in self.subscription.windows],
             "on": self.subscription.query.on,
             "where": self.subscription.where,
             "select": list(self.subscription.select),
         }
-        return super().dump() | asked | {"complete_from": self.complete_from}
+        return super().dump() | query | {"complete_from": self.complete_from}
 
     @classmethod
     def load(cls, saved: Mapping[str, Any], like: Query) -> Subscriber:
         """Restore a subscriber to the join of `like`, whose streams and functions its query has."""
         windows = [saved_window(text) for text in saved["within"]]
-        asked = Subscription(with_windows(like, windows, saved["on"]), saved["where"], saved["select"])
+        subscription = Subscription(with_windows(like, windows, saved["on"]), saved["where"], saved["select"])
         # States of earlier versions do not say what they are.
         plain = {"is": saved.get("is", [cls.__name__, 1])} | {name: saved[name] for name in cls.saved}
-        found: Subscriber = decode(plain, [], cls(saved["name"], asked))
+        found: Subscriber = decode(plain, [], cls(saved["name"], subscription))
         return found
 
 
@@ -108,8 +108,8 @@ class Subscribers:
 
     def __init__(self, subscriptions: Mapping[str, Subscription]) -> None:
         self.all: dict[Key, Subscriber] = {}
-        for name, asked in subscriptions.items():
-            self.all[name, 0] = Subscriber(name, asked)
+        for name, subscription in subscriptions.items():
+            self.all[name, 0] = Subscriber(name, subscription)
         self.like = next(iter(subscriptions.values())).query
         self._attach()
 
@@ -122,8 +122,8 @@ class Subscribers:
         """The output of the tiers that each query is attached to."""
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> list[BoundSubscription]:
-        for member in self:
-            member.bound = member.bound or bind(member.name, member.subscription, schemas)
+        for subscriber in self:
+            subscriber.bound = subscriber.bound or bind(subscriber.name, subscriber.subscription, schemas)
         return [m.bound for m in self if m.bound is not None]
 
     def check_room(self) -> None:
@@ -134,8 +134,8 @@ class Subscribers:
         """The last query of the name, unless it is over."""
         return next((m for m in reversed(self.all.values()) if m.name == name), None)
 
-    def add(self, member: Subscriber) -> None:
-        self.all[member.key] = member
+    def add(self, subscriber: Subscriber) -> None:
+        self.all[subscriber.key] = subscriber
         self._attach()
 
     def drop(self, keys: list[Key]) -> None:
