@@ -61,6 +61,7 @@ class Delivery:
 class PendingRows(Stateful):
     """Rows whose results are released together: those of a call, or of a sub-batch."""
 
+    formerly = (("fresh", "new"),)
     arrived: float
     early: bool = False
     """Whether results are released as they are found, once all earlier rows have passed."""
