@@ -145,10 +145,10 @@ def test_loaded_parts_are_mapped_and_taken_over(tmp_path: Path) -> None:
 def test_files_of_mostly_dead_parts_are_rewritten() -> None:
     size = 10 * SLACK
     parts = {StoredPart("old", 0, size // 10, 0, 1), StoredPart("young", 0, size - 1000, 0, 1)}
-    assert worth_rewriting(parts, {"old": size, "young": size}, fresh=0) == set()
+    assert worth_rewriting(parts, {"old": size, "young": size}, new=0) == set()
     alone = {StoredPart("old", 0, size // 10, 0, 1)}
-    assert worth_rewriting(alone, {"old": size}, fresh=0) == {"old"}
-    assert worth_rewriting(alone, {"old": size}, fresh=size) == set()
+    assert worth_rewriting(alone, {"old": size}, new=0) == {"old"}
+    assert worth_rewriting(alone, {"old": size}, new=size) == set()
 
 
 def test_rewritten_parts_are_the_same(tmp_path: Path) -> None:

@@ -22,7 +22,14 @@ from windrow.engine.row_windows import RowWindow
 from windrow.engine.rows import event_times
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
-from windrow.model.stateful import UnknownVersionError, decode, encode, this_version
+from windrow.model.stateful import (
+    UnknownVersionError,
+    decode,
+    encode,
+    pack_arrays,
+    this_version,
+    unpack_arrays,
+)
 from windrow.window.blocks import Part, batch_of
 from windrow.window.mapped_arrays import Locate, not_in_a_file
 from windrow.window.segment import Payload
@@ -41,7 +48,6 @@ _EARLIER_NAMES = {
 }
 """Of columns that policies store with rows, in snapshots of `WINDROW6` and manifests up to format 9."""
 COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
-_CODEC = pa.Codec("zstd")
 _log = logging.getLogger("windrow")
 
 
@@ -219,31 +225,6 @@ def _keep_watermarks(runner: JoinRunner, before: Mapping[str, Any], reached: Seq
         if time is not None:
             old.advance(stream, time)
     now.continue_from(old)
-
-
-def pack_arrays(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
-    """Arrays as one part, compressed: most are sketches and histograms, which are nearly empty while few rows
-    are held."""
-    return pa.record_batch(
-        {
-            "dtype": pa.array([array.dtype.str for array in arrays]),
-            "shape": pa.array([list(array.shape) for array in arrays], pa.list_(pa.int64())),
-            "values": pa.array(
-                [_CODEC.compress(array.tobytes(), asbytes=True) for array in arrays], pa.large_binary()
-            ),
-        }
-    )
-
-
-def unpack_arrays(part: pa.RecordBatch) -> list[np.ndarray]:
-    dtypes, shapes, values = part.columns
-    found = []
-    for dtype, shape, held in zip(dtypes, shapes, values, strict=True):
-        array = np.empty(shape.as_py(), np.dtype(dtype.as_py()))
-        raw = _CODEC.decompress(held.as_buffer(), array.nbytes)
-        array[...] = np.frombuffer(raw, array.dtype).reshape(array.shape)
-        found.append(array)
-    return found
 
 
 @dataclass(frozen=True)

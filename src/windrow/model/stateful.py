@@ -24,6 +24,7 @@ import pyarrow as pa
 from windrow.errors import StateError
 
 _CLASSES: dict[str, type[Stateful]] = {}
+_CODEC = pa.Codec("zstd")
 
 
 class UnknownVersionError(StateError):
@@ -126,6 +127,31 @@ def decode(plain: Any, arrays: Sequence[np.ndarray], into: Any = None) -> Any:
         pairs = ((decode(key, arrays), each) for key, each in plain["items"])
         return {key: decode(each, arrays, before.get(key)) for key, each in pairs}
     return _object(plain, arrays, into)
+
+
+def pack_arrays(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
+    """Arrays as one part, compressed: most are sketches and histograms, which are nearly empty while few rows
+    are held."""
+    return pa.record_batch(
+        {
+            "dtype": pa.array([array.dtype.str for array in arrays]),
+            "shape": pa.array([list(array.shape) for array in arrays], pa.list_(pa.int64())),
+            "values": pa.array(
+                [_CODEC.compress(array.tobytes(), asbytes=True) for array in arrays], pa.large_binary()
+            ),
+        }
+    )
+
+
+def unpack_arrays(part: pa.RecordBatch) -> list[np.ndarray]:
+    dtypes, shapes, values = part.columns
+    found = []
+    for dtype, shape, held in zip(dtypes, shapes, values, strict=True):
+        array = np.empty(shape.as_py(), np.dtype(dtype.as_py()))
+        raw = _CODEC.decompress(held.as_buffer(), array.nbytes)
+        array[...] = np.frombuffer(raw, array.dtype).reshape(array.shape)
+        found.append(array)
+    return found
 
 
 def _object(plain: Mapping[str, Any], arrays: Sequence[np.ndarray], into: Any) -> Stateful:

@@ -21,9 +21,9 @@ from windrow.engine.shared.release import PendingRows
 from windrow.engine.shared.results import ResultBatch, ResultSelection
 from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.subscribers import Subscriber
-from windrow.engine.state import State, capture, pack_arrays, restore_any, unpack_arrays
+from windrow.engine.state import State, capture, restore_any
 from windrow.errors import StateError
-from windrow.model.stateful import decode, encode
+from windrow.model.stateful import decode, encode, pack_arrays, unpack_arrays
 from windrow.window.blocks import Part, batch_of
 
 _NEWEST, _PLACE, _RANK = "\x00newest", "\x00place", "\x00rank"
