@@ -49,10 +49,10 @@ def _own(spark: SparkSession, described: PeerJoin, streams: dict[str, DataFrame]
     """Spark's stream-stream join; for three streams a chain, since it joins two.
 
     A frame may have one event time, so the rows of two streams become structs, with the event time of the
-    second beside them.
+    second beside them. Rows at the watermark itself are late to Spark, so it stays a millisecond behind.
     """
     for alias, frame in streams.items():
-        frame.withWatermark("ts", "0 seconds").createOrReplaceTempView(alias)
+        frame.withWatermark("ts", "1 millisecond").createOrReplaceTempView(alias)
     span = f"interval {described.span} seconds"
     joined = spark.sql(
         f"select struct(a.*) as a, struct(b.*) as b, b.ts as at from a join b on {described.on('b')} "
