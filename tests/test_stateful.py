@@ -19,6 +19,7 @@ from windrow.engine.limits.dropper import Dropper
 from windrow.engine.limits.probe_statistics import ProbeStatistics
 from windrow.engine.operator import runner_of
 from windrow.engine.redistribution import redistributed
+from windrow.engine.shared.release import PendingRows
 from windrow.engine.shared.subscribers import Subscriber
 from windrow.engine.state import capture, restore
 from windrow.engine.watermarks import Watermarks
@@ -185,6 +186,13 @@ def test_a_subscriber_of_an_earlier_version_is_read() -> None:
     for saved in (plain, {name: value for name, value in plain.items() if name != "is"}):
         found = Subscriber.load(json.loads(json.dumps(saved)), query)
         assert encode(found, []) == plain
+
+
+def test_a_field_that_was_renamed_is_read_under_its_name_of_then() -> None:
+    waiting = PendingRows(1.5, new=3)
+    plain = encode(waiting, [])
+    plain["fresh"] = plain.pop("new")
+    assert encode(decode(plain, []), []) == encode(waiting, [])
 
 
 def test_a_state_says_who_wrote_it(monkeypatch):
