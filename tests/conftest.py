@@ -47,7 +47,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     soak = config.getoption("--soak")
-    gc.disable()  # thousands of tests are collected, and all of them are kept
     settings.register_profile(
         "windrow",
         deadline=None,
@@ -119,10 +118,15 @@ def on_spark(item: pytest.Item) -> bool:
     return "spark" in item.path.stem or not WITH_SPARK.isdisjoint(made_in)
 
 
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the garbage collector need not look at it again and again."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Thousands of tests are collected and all of them are kept: the garbage collector need not look at them
+    meanwhile, nor again and again afterwards."""
+    gc.disable()
+    collected = yield
     gc.freeze()
     gc.enable()
+    return collected
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,7 @@ def compile_once(package: str) -> None:
         with global_compiler_lock, _turn(self._cache.cache_path, self.py_func.__qualname__):
             return inherited(self, signature)
 
+    # Numba has no hook for this, and its method is typed as fixed.
     Dispatcher.compile = compile_in_turn  # type: ignore[method-assign, assignment]
 
 
