@@ -1,7 +1,4 @@
-"""Arithmetic of small plans that are made once a call, so that a plan costs less than what it saves.
-
-Here numpy's sorts and medians would take seconds to compile.
-"""
+"""Arithmetic of small plans that are made once a call, so that a plan costs less than what it saves."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+
+from windrow.kernels.sort_few import median_of_few, order_of_few
 
 USUALLY_FIXED = 0.05
 """Base as a fraction of the lightest work, until calls have shown it. Too small is safer than too large: with
@@ -23,26 +22,6 @@ FEW = 4
 
 
 @njit(cache=True, nogil=True)
-def _order(values: Any) -> Any:
-    """The places of the values in ascending order, of equal ones the first first; for few values."""
-    order = np.arange(len(values))
-    for k in range(1, len(values)):
-        at = k
-        while at > 0 and values[order[at - 1]] > values[k]:
-            order[at] = order[at - 1]
-            at -= 1
-        order[at] = k
-    return order
-
-
-@njit(cache=True, nogil=True)
-def _median(values: Any) -> float:
-    order, half = _order(values), len(values) // 2
-    above = values[order[half]]
-    return above if len(values) % 2 else 0.5 * (values[order[half - 1]] + above)
-
-
-@njit(cache=True, nogil=True)
 def cost_line(seen: Any, learned: float, recent: int, most_fixed: float) -> tuple[float, float, float]:
     """(learned, base, pace) of  seconds = pace * (base + work),  from rows (seconds, work), the latest last.
     `learned` is the base that calls have shown, negative if none have. The fixed cost, pace * base, is at
@@ -53,21 +32,21 @@ def cost_line(seen: Any, learned: float, recent: int, most_fixed: float) -> tupl
         work[k] = max(work[k], 1e-12)
     third = count // 3
     if third >= 2:
-        order = _order(work)
+        order = order_of_few(work)
         light, heavy = order[:third], order[count - third :]
-        least, most = _median(work[light]), _median(work[heavy])
-        risen = _median(seconds[heavy]) - _median(seconds[light])
+        least, most = median_of_few(work[light]), median_of_few(work[heavy])
+        risen = median_of_few(seconds[heavy]) - median_of_few(seconds[light])
         if most > VARIED * least:
             # If less work took longer, nearly all is fixed, as far as can be seen.
             learned = max(learned, most)
             if risen > 0.0:
-                learned = max(0.0, _median(seconds[light]) * (most - least) / risen - least)
+                learned = max(0.0, median_of_few(seconds[light]) * (most - least) / risen - least)
     base = learned if learned >= 0.0 else USUALLY_FIXED * min(work)
-    took, done = _median(seconds[-recent:]), _median(work[-recent:])
+    took, done = median_of_few(seconds[-recent:]), median_of_few(work[-recent:])
     if took > most_fixed:
         base = min(base, done * most_fixed / (took - most_fixed))
     paces = seconds[-recent:] / (base + work[-recent:])
-    return learned, base, _median(paces) if count >= FEW else min(paces)
+    return learned, base, median_of_few(paces) if count >= FEW else min(paces)
 
 
 @njit(cache=True, nogil=True)

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from windrow.kernels.harvest.tables import FITS
+from windrow.kernels.sort_few import order_of_few
 
 _HALVINGS = 100
 
@@ -165,13 +166,7 @@ def _search(
                     at -= 1
                 short[i, at], point[i, at] = lacks, p
                 left[i] += 1
-    order = np.arange(m)
-    for k in range(1, m):  # sorted: there are few classes, and argsort takes a second to compile
-        at = k
-        while at > 0 and left[order[at - 1]] > left[k]:
-            order[at] = order[at - 1]
-            at -= 1
-        order[at] = k
+    order = order_of_few(left)
     last = order[m - 1]
     place, spent, got, lacking = np.zeros(m, np.int64), np.zeros(m), np.zeros(m), np.zeros(m)
     depth, done = 0, 0
